@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -230,10 +231,35 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
         page.get_by_role("link", name="Run again").click()
         page.get_by_text("would start now").wait_for()
         assert page.get_by_label("Labels of agents").input_value() == REAL
+        page.get_by_text("kept from it:").wait_for()
         page.get_by_role("button", name="Log out").click()
         page.get_by_label("Or enter an API key").wait_for()
         assert violations(page, *RULES) == []
     fresh.close()
+
+
+def test_a_session_is_run_again_with_all_of_its_request(dashboard: Dashboard) -> None:
+    options = ("-e", "SEED=7", "--secret-env", "TOKEN=old-value", "-l", "team=vision", "--time-limit", "2h")
+    dashboard.sokovan("run", "-d", "--name", "model", *options, "--cpus", "2", "--", "sleep", "600")
+    with dashboard.page("/ui/sessions/model") as page:
+        page.get_by_role("heading", name="Spec").click()
+        request = page.get_by_label("request", exact=True)
+        request.filter(has_text='"SEED": "7"').wait_for()
+        assert "old-value" not in request.inner_text()
+        assert violations(page, *RULES) == []
+        page.get_by_role("link", name="Run again").click()
+        page.get_by_label("Secret TOKEN").wait_for()
+        page.get_by_text("would start now").wait_for()
+        assert page.get_by_role("button", name="Submit").is_disabled()
+        assert "sokovan session spec" in text_of(page, ".actions .copy")
+        assert violations(page, *RULES) == []
+        page.get_by_label("Name", exact=True).fill("model-2")
+        page.get_by_label("Secret TOKEN").fill("new-value")
+        page.get_by_role("button", name="Submit").click()
+        page.get_by_role("heading", name="model-2").wait_for()
+    first, second = (json.loads(dashboard.sokovan("session", "spec", name, "--json")) for name in ("model", "model-2"))
+    assert second == {**first, "name": "model-2"}
+    dashboard.sokovan("stop", "model", "model-2")
 
 
 def test_a_terminal_has_colours_a_size_and_full_screen_programs(dashboard: Dashboard) -> None:

@@ -1,6 +1,6 @@
 // The form of a new session, as a request and as a command line. Pure.
-import type { SessionBody, SessionView } from "./wire.ts";
-import { bytes, shellWords } from "./format.ts";
+import type { SessionBody, SessionSpecView } from "./wire.ts";
+import { shellWords } from "./format.ts";
 
 export interface Draft {
   command: string;
@@ -44,58 +44,97 @@ export function words(line: string): string[] {
   return found;
 }
 
-export function bodyOf(draft: Draft): SessionBody {
-  const resources: Record<string, string> = {};
-  for (const [slot, value] of [["cpu", draft.cpus], ["mem", draft.mem], ["cuda.device", draft.gpus]] as const) {
-    if (value.trim() && value.trim() !== "0") resources[slot] = value.trim();
+const SLOTS = [["cpu", "cpus"], ["mem", "mem"], ["cuda.device", "gpus"]] as const;
+
+/** The request of a form. With a `base`, the session that it is like, the form changes only what it shows. */
+export function bodyOf(draft: Draft, base: SessionBody | null = null): SessionBody {
+  const name = draft.name.trim() || null;
+  const queue = draft.queue || null;
+  const topology = draft.topology.trim() || null;
+  const where = draft.where.trim();
+  if (!base) {
+    return {
+      command: words(draft.command),
+      resources: resourcesOf(draft, {}),
+      size: sizeOf(draft),
+      ...(name ? { name } : {}),
+      ...(queue ? { queue } : {}),
+      ...(topology ? { topology } : {}),
+      ...(where ? { where: [where] } : {}),
+    };
   }
-  return {
-    command: words(draft.command),
-    resources,
-    size: Math.max(1, Math.trunc(Number(draft.size)) || 1),
-    ...(draft.name.trim() ? { name: draft.name.trim() } : {}),
-    ...(draft.queue ? { queue: draft.queue } : {}),
-    ...(draft.topology.trim() ? { topology: draft.topology.trim() } : {}),
-    ...(draft.where.trim() ? { where: [draft.where.trim()] } : {}),
-  };
+  const common = { ...base, name, queue, topology, where: [...(where ? [where] : []), ...(base.where ?? []).slice(1)] };
+  // Its groups have commands, sizes and amounts of their own, which the form does not show.
+  if (base.groups?.length) return common;
+  return { ...common, command: words(draft.command), size: sizeOf(draft), resources: resourcesOf(draft, base.resources ?? {}) };
 }
 
-export function commandLine(draft: Draft): string[] {
-  const body = bodyOf(draft);
-  const resources = body.resources ?? {};
-  const option = (name: string, value: string | undefined) => (value ? [name, value] : []);
-  return [
-    "sokovan", "run",
-    ...option("--name", draft.name.trim()),
-    ...option("--queue", draft.queue),
-    ...((body.size ?? 1) > 1 ? ["--size", String(body.size)] : []),
-    ...option("--cpus", resources["cpu"] as string | undefined),
-    ...option("--mem", resources["mem"] as string | undefined),
-    ...option("--gpus", resources["cuda.device"] as string | undefined),
-    ...option("--topology", draft.topology.trim()),
-    ...option("--where", draft.where.trim()),
-    "--", ...words(draft.command),
-  ];
+function sizeOf(draft: Draft): number {
+  return Math.max(1, Math.trunc(Number(draft.size)) || 1);
 }
+
+function resourcesOf(draft: Draft, base: Record<string, number | string>): Record<string, number | string> {
+  const resources = { ...base };
+  for (const [slot, field] of SLOTS) {
+    const value = draft[field].trim();
+    if (value === String(base[slot] ?? "")) continue;
+    if (value && (value !== "0" || slot in base)) resources[slot] = value;
+    else delete resources[slot];
+  }
+  return resources;
+}
+
+/** The command that does the same. Of a session that is like another one, it names what was changed; null if something was emptied. */
+export function commandLine(draft: Draft, like: SessionSpecView | null = null): string | null {
+  const before = like ? draftOf(like) : null;
+  const grouped = Boolean(like?.body.groups?.length);
+  const options: string[] = [];
+  for (const [field, name] of OPTIONS) {
+    const value = draft[field].trim();
+    if (before ? value === before[field].trim() : !value || value === (UNSAID[field] ?? "")) continue;
+    if (!value) return null;
+    if (!grouped || !OF_KERNELS.has(field)) options.push(name, value);
+  }
+  const secrets = (like?.secrets ?? []).flatMap((one) => ["--secret-env", one]);
+  if (!like) return shellWords(["sokovan", "run", ...options, "--", ...words(draft.command)]);
+  const command = grouped || draft.command === before?.command ? [] : ["--", ...words(draft.command)];
+  return `${shellWords(["sokovan", "session", "spec", like.session])} | ${shellWords(["sokovan", "run", ...options, ...secrets, "-f", "-", ...command])}`;
+}
+
+const OPTIONS = [
+  ["name", "--name"], ["queue", "--queue"], ["size", "--size"], ["cpus", "--cpus"], ["mem", "--mem"], ["gpus", "--gpus"], ["topology", "--topology"],
+  ["where", "--where"],
+] as const;
+const OF_KERNELS: ReadonlySet<string> = new Set(["size", "cpus", "mem", "gpus"]);
+// What a command line need not say.
+const UNSAID: Partial<Draft> = { size: "1", cpus: "0", mem: "0", gpus: "0" };
 
 /** The form of a session that is like another one, with a name of its own. */
-export function draftOf(view: SessionView): Draft {
-  const share = (slot: string) => (view.kernels[0]?.slots ?? {})[slot] ?? (view.slots[slot] ?? 0) / view.size;
+export function draftOf({ body }: SessionSpecView): Draft {
+  const text = (slot: string) => String(body.resources?.[slot] ?? "");
   return {
-    command: shellWords(view.command),
+    command: shellWords(body.command ?? []),
     name: "",
-    queue: view.queue,
-    size: String(view.size),
-    cpus: share("cpu") ? String(share("cpu") / 1000) : "",
-    mem: share("mem") ? exactBytes(share("mem")) : "",
-    gpus: share("cuda.device") ? String(share("cuda.device")) : "",
-    topology: view.topology ?? "",
-    where: view.where[0] ?? "",
+    queue: body.queue ?? "",
+    size: String(body.size ?? 1),
+    cpus: text("cpu"),
+    mem: text("mem"),
+    gpus: text("cuda.device"),
+    topology: body.topology ?? "",
+    where: body.where?.[0] ?? "",
   };
 }
 
-/** Bytes in the largest unit that has no fraction, without a blank. */
-function exactBytes(value: number): string {
-  const text = bytes(value).replace(" ", "");
-  return /^[0-9]+[A-Z]/.test(text) && Number.isInteger(value / 2 ** 20) ? text : String(value);
+// Fields that the form shows.
+const SHOWN: ReadonlySet<string> = new Set(["command", "name", "queue", "size", "topology", "where", "secrets"]);
+
+/** The fields of a request that say something, those of the form first left out. */
+export function keptOf(body: SessionBody): string[] {
+  return Object.keys(given(body)).filter((name) => !SHOWN.has(name));
+}
+
+/** A request without its empty values. */
+export function given(body: SessionBody): Partial<SessionBody> {
+  const says = (value: unknown) => value !== null && value !== "" && (typeof value !== "object" || Object.keys(value).length > 0);
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => says(value)));
 }

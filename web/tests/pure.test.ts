@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
-import { bodyOf, commandLine, draftOf, EMPTY, words } from "../src/draft.ts";
+import { bodyOf, commandLine, draftOf, EMPTY, keptOf, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
@@ -15,7 +15,7 @@ import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
 import { changesOf, NONE, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionView } from "../src/wire.ts";
+import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -47,7 +47,7 @@ test("a draft is a request and the same command line", () => {
     where: ["nvme exists"],
   });
   assert.equal(
-    shellWords(commandLine(draft)),
+    commandLine(draft),
     "sokovan run --name ddp --size 4 --cpus 1 --mem 1GiB --gpus 8 --topology hard:rack --where 'nvme exists' -- python t.py",
   );
 });
@@ -178,12 +178,31 @@ test("a form changes what it shows and keeps the rest", () => {
 });
 
 test("a session is run again with the same request and another name", () => {
-  const view = {
-    command: ["sh", "-c", "a b"], name: "old", queue: "q", size: 2, topology: null, where: [], slots: { cpu: 3000, mem: 2 ** 31, "cuda.device": 4 }, kernels: [],
-  } as unknown as SessionView;
-  assert.deepEqual(draftOf(view), {
-    command: "sh -c 'a b'", name: "", queue: "q", size: "2", cpus: "1.5", mem: "1GiB", gpus: "2", topology: "", where: "",
+  const body = {
+    name: "old", type: "interactive", command: ["sh", "-c", "a b"], queue: "q", size: 2, resources: { cpu: "1.5", mem: "1Gi", "tpu.device": 4 }, topology: null,
+    where: ["nvme exists", "zone in (a)"], environment: { SEED: "1" }, labels: {}, retry: { attempts: 2, backoff: 5, elsewhere: true },
+  } as const;
+  const like = { session: "s-1", body, secrets: ["TOKEN"], hidden: [], left_out: [], notes: [] } as unknown as SessionSpecView;
+  const draft = draftOf(like);
+  assert.deepEqual(draft, {
+    command: "sh -c 'a b'", name: "", queue: "q", size: "2", cpus: "1.5", mem: "1Gi", gpus: "", topology: "", where: "nvme exists",
   });
+  assert.deepEqual(bodyOf(draft, like.body), { ...body, name: null });
+  assert.deepEqual(keptOf(like.body), ["type", "resources", "environment", "retry"]);
+  assert.equal(commandLine(draft, like), "sokovan session spec s-1 | sokovan run --secret-env TOKEN -f -");
+  const changed = { ...draft, gpus: "2", mem: "", cpus: "0" };
+  assert.deepEqual(bodyOf(changed, like.body).resources, { cpu: "0", "tpu.device": 4, "cuda.device": "2" });
+  assert.equal(commandLine({ ...draft, name: "new", gpus: "2", command: "true" }, like),
+    "sokovan session spec s-1 | sokovan run --name new --gpus 2 --secret-env TOKEN -f - -- true");
+  assert.equal(commandLine({ ...draft, where: "" }, like), null);
+});
+
+test("kernel groups of a session are kept as they are when it is run again", () => {
+  const groups = [{ name: "workers", size: 3, command: ["w"] }];
+  const like = { session: "s-1", body: { groups, queue: "q", where: [] }, secrets: [], hidden: [], left_out: [], notes: [] } as unknown as SessionSpecView;
+  const draft = { ...draftOf(like), name: "new", size: "9", cpus: "3" };
+  assert.deepEqual(bodyOf(draft, like.body), { groups, queue: "q", where: [], name: "new", topology: null });
+  assert.equal(commandLine(draft, like), "sokovan session spec s-1 | sokovan run --name new -f -");
 });
 
 function shownAfter(text: string, rows = 4, columns = 10): Screen {

@@ -1,31 +1,40 @@
 // A new session: a form, the same as a command line, and whether it would start now.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, all, call, newKey } from "../api.ts";
-import { plural, shellWords } from "../format.ts";
-import { commandLine, type Draft, bodyOf, draftOf, EMPTY } from "../draft.ts";
+import { plural } from "../format.ts";
+import { commandLine, type Draft, bodyOf, draftOf, EMPTY, keptOf } from "../draft.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { go, query } from "../router.ts";
 import { countBy } from "../rows.ts";
-import type { PlanView, ProblemView, QueueBody, SessionView } from "../wire.ts";
+import type { PlanView, ProblemView, QueueBody, SessionSpecView, SessionView } from "../wire.ts";
 
 const WAIT_MS = 300;
 const BADGES: Record<string, string> = { now: "would start now", waits: "would wait", never: "can never start" };
 
 export function NewPage() {
   const [draft, setDraft] = useState<Draft>(EMPTY);
+  const [base, setBase] = useState<SessionSpecView | null>(null);
+  const [secrets, setSecrets] = useState<Record<string, string>>({});
   const [refusal, setRefusal] = useState<ProblemView | null>(null);
   const [busy, setBusy] = useState(false);
   // One key for one request: sending it twice makes one session.
   const key = useRef(newKey());
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
-  const body = useMemo(() => bodyOf(draft), [draft]);
+  // Secret values are sent with the request itself only, never to plan.
+  const body = useMemo(() => bodyOf(draft, base?.body), [draft, base]);
+  const grouped = Boolean(base?.body.groups?.length);
+  const ready = grouped || Boolean(body.command?.length);
+  const line = commandLine(draft, base);
   const like = query.value.get("like") ?? "";
   useEffect(() => {
     if (!like) return;
     const stopped = new AbortController();
-    call<SessionView>(`sessions/${encodeURIComponent(like)}`, { signal: stopped.signal }).then(
-      (view) => setDraft(draftOf(view)),
+    call<SessionSpecView>(`sessions/${encodeURIComponent(like)}/spec`, { signal: stopped.signal }).then(
+      (view) => {
+        setBase(view);
+        setDraft(draftOf(view));
+      },
       (error: unknown) => {
         if (error instanceof Problem) setRefusal(error.view);
       },
@@ -34,9 +43,9 @@ export function NewPage() {
   }, [like]);
   // One dry run at a time: the server would go on with those that are given up here.
   const planned = useResource<PlanView | null>(
-    "plan", (signal) => (body.command?.length ? call("sessions/plan", { method: "POST", body, signal }) : Promise.resolve(null)), body, WAIT_MS,
+    "plan", (signal) => (ready ? call("sessions/plan", { method: "POST", body, signal }) : Promise.resolve(null)), body, WAIT_MS,
   );
-  const plan = planned.problem || !body.command?.length ? null : planned.value;
+  const plan = planned.problem || !ready ? null : planned.value;
   const problem = refusal ?? planned.problem;
   const change = (changes: Partial<Draft>) => {
     setRefusal(null);
@@ -46,7 +55,7 @@ export function NewPage() {
   const send = (event: Event) => {
     event.preventDefault();
     setBusy(true);
-    call<SessionView>("sessions", { method: "POST", body, key: key.current }).then(
+    call<SessionView>("sessions", { method: "POST", body: { ...body, ...(base?.secrets.length ? { secrets } : {}) }, key: key.current }).then(
       (view) => go(`/sessions/${encodeURIComponent(view.id)}`),
       (error: unknown) => {
         setBusy(false);
@@ -64,7 +73,7 @@ export function NewPage() {
     <form class="new" onSubmit={send}>
       <div class="bar"><h1>New session</h1></div>
       <div class="fields">
-        {field("command", "Command", "python train.py", true)}
+        {grouped ? null : field("command", "Command", "python train.py", true)}
         {field("name", "Name", "made up, if empty")}
         <label>
           Queue
@@ -73,13 +82,28 @@ export function NewPage() {
             {(queues.value ?? []).map((one) => <option key={one.name} value={one.name}>{one.name}</option>)}
           </select>
         </label>
-        {field("size", "Kernels", "1")}
-        {field("cpus", "CPU of each", "1")}
-        {field("mem", "Memory of each", "1GiB")}
-        {field("gpus", "GPU of each", "0")}
+        {grouped ? null : <>
+          {field("size", "Kernels", "1")}
+          {field("cpus", "CPU of each", "1")}
+          {field("mem", "Memory of each", "1GiB")}
+          {field("gpus", "GPU of each", "0")}
+        </>}
         {field("topology", "Topology", "hard:rack or soft")}
         {field("where", "Labels of agents", "nvme exists")}
+        {(base?.secrets ?? []).map((name) => (
+          <label key={name}>
+            Secret {name}
+            <input
+              type="password" autocomplete="off" value={secrets[name] ?? ""}
+              onInput={(event) => {
+                key.current = newKey();
+                setSecrets({ ...secrets, [name]: event.currentTarget.value });
+              }}
+            />
+          </label>
+        ))}
       </div>
+      {base ? <Kept base={base} /> : null}
       <div class="badge-box" aria-live="polite">
         {plan ? (
           <p class={`badge ${plan.would_start}`}>
@@ -92,10 +116,21 @@ export function NewPage() {
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>
       <div class="actions">
-        <button type="submit" class="primary" disabled={busy || !draft.command.trim()}>Submit</button>
-        <CopyCommand command={shellWords(commandLine(draft))} />
+        <button type="submit" class="primary" disabled={busy || !ready || (base?.secrets ?? []).some((name) => !secrets[name])}>Submit</button>
+        {line ? <CopyCommand command={line} /> : null}
       </div>
     </form>
+  );
+}
+
+/** What the session has of the one that it is like, beyond the form. */
+function Kept({ base }: { base: SessionSpecView }) {
+  const kept = keptOf(base.body);
+  return (
+    <div class="kept">
+      <p class="muted">like <a href={`/ui/sessions/${encodeURIComponent(base.session)}`}>{base.session}</a>; kept from it: {kept.join(", ") || "nothing"}</p>
+      {base.notes.map((note) => <p key={note} class="muted">{note}</p>)}
+    </div>
   );
 }
 

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { plural, printable, shellWords, slotsText } from "../format.ts";
+import { given } from "../draft.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
@@ -12,7 +13,7 @@ import { Why } from "../parts/why.tsx";
 import { href, query, setQuery } from "../router.ts";
 import { ENDED, look } from "../states.ts";
 import { duration } from "../format.ts";
-import type { HistoryLine, HistoryView, KernelView, ProblemView, SessionView } from "../wire.ts";
+import type { HistoryLine, HistoryView, KernelView, ProblemView, SessionSpecView, SessionView } from "../wire.ts";
 
 const FOLDED = 16;
 
@@ -44,6 +45,8 @@ export function SessionPage({ id }: { id: string }) {
   const { view, lines } = found.value;
   const name = view.name || view.id;
   const ended = ENDED.has(view.status);
+  // Nothing but its deployment starts one.
+  const replica = view.type === "inference";
   const kernel = Number(query.value.get("kernel") ?? 0);
   const stop = () => {
     setAsking(false);
@@ -57,7 +60,7 @@ export function SessionPage({ id }: { id: string }) {
         <h1>{name}</h1>
         <State status={view.status} result={view.result} />
         <span class="spring" />
-        <a class="button" href={href(`/new?like=${encodeURIComponent(view.id)}`)}>Run again</a>
+        {replica ? null : <a class="button" href={href(`/new?like=${encodeURIComponent(view.id)}`)}>Run again</a>}
         {ended ? null : <button type="button" class="danger" onClick={() => setAsking(true)}>Stop</button>}
         <CopyCommand command={shellWords(["sokovan", "session", "show", name])} />
       </div>
@@ -92,6 +95,7 @@ export function SessionPage({ id }: { id: string }) {
           <Terminal key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
         </>
       ) : null}
+      {replica ? null : <Spec id={view.id} name={name} />}
       {asking ? (
         <Confirm
           title={`Stop ${name}?`} action="Stop" command={shellWords(["sokovan", "stop", name])} onYes={stop}
@@ -99,6 +103,27 @@ export function SessionPage({ id }: { id: string }) {
         />
       ) : null}
     </div>
+  );
+}
+
+/** The request that submits it again, read when it is opened. */
+function Spec({ id, name }: { id: string; name: string }) {
+  const [open, setOpen] = useState(false);
+  const found = useResource<SessionSpecView | null>(
+    `spec ${id} ${open}`, (signal) => (open ? call(`sessions/${encodeURIComponent(id)}/spec`, { signal }) : Promise.resolve(null)),
+  );
+  return (
+    <details class="spec" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary><h2>Spec</h2></summary>
+      {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
+      {found.value ? (
+        <>
+          <pre role="region" tabIndex={0} aria-label="request">{printable(JSON.stringify(given(found.value.body), null, 2))}</pre>
+          {found.value.notes.map((note) => <p key={note} class="muted">{note}</p>)}
+          <CopyCommand command={shellWords(["sokovan", "session", "spec", name])} />
+        </>
+      ) : null}
+    </details>
   );
 }
 

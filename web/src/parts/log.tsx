@@ -82,7 +82,7 @@ export function Log({ session, name, kernels, kernel, ended, onKernel }: LogProp
         <button type="button" onClick={() => void download(path, `${name}-${kernel}.log`).catch(() => undefined)}>Download</button>
       </div>
       {problem ? <ProblemBox problem={problem} /> : null}
-      <pre ref={box} tabIndex={0} aria-label="output">{text ? shown.join("\n") : done ? "(no output)" : ""}</pre>
+      <pre ref={box} role="region" tabIndex={0} aria-label="output">{text ? shown.join("\n") : done ? "(no output)" : ""}</pre>
     </section>
   );
 }
