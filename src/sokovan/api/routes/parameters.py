@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum, auto
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import Header, Path, Query
@@ -21,6 +22,8 @@ INDEX_MAX = 1_000_000
 TIME_MAX = 40
 # Sessions that a listing may name.
 IDS_MAX = 200
+# Characters of a search; its words are looked for in each session.
+SEARCH_MAX = 64
 
 Ref: TypeAlias = Annotated[str, Path(max_length=REF_MAX, description="An id, a name, or a unique prefix of one.")]
 Index: TypeAlias = Annotated[int, Path(ge=0, le=INDEX_MAX, description="The kernel's index in its session.")]
@@ -80,6 +83,9 @@ class StatusChoice(SessionChoice):
     status: list[SessionStatus] = Field(default_factory=list, description="With any of these statuses; repeatable.")
     label: list[str] = Field(default_factory=list, description="With this label: NAME or NAME=VALUE; repeatable.")
     mine: bool = Field(default=False, description="Only the caller's own sessions.")
+    q: str | None = Field(
+        default=None, max_length=SEARCH_MAX, description="With these words in the name, id, user or queue."
+    )
 
     @field_validator("status", "id", mode="before", check_fields=False)
     @classmethod
@@ -90,7 +96,8 @@ class StatusChoice(SessionChoice):
 
     def filter(self) -> SessionFilter:
         """The store's filter."""
-        return replace(super().filter(), statuses=tuple(self.status), labels=read_selectors(self.label))
+        words = tuple(dict.fromkeys((self.q or "").split()))
+        return replace(super().filter(), statuses=tuple(self.status), labels=read_selectors(self.label), words=words)
 
 
 class ArrayQuery(StatusChoice, PageQuery):
@@ -121,8 +128,24 @@ class SessionFilters(StatusChoice):
         )
 
 
+class SessionOrder(StrEnum):
+    """An order of sessions, by their submission."""
+
+    NEWEST = auto()
+    OLDEST = auto()
+
+
 class SessionQuery(SessionFilters, PageQuery):
     """The filters and the page of a listing of sessions."""
+
+    sort: SessionOrder | None = Field(
+        default=None, description="Newest or oldest first; by default the newest, and those of an array by index."
+    )
+
+    @property
+    def newest(self) -> bool:
+        """Whether the newest come first."""
+        return self.array is None if self.sort is None else self.sort is SessionOrder.NEWEST
 
 
 class SessionCountQuery(SessionFilters):

@@ -53,7 +53,7 @@ class SessionListRoutes:
         async def work(unit: UnitOfWork) -> SessionRowPage:
             chosen = await _chosen(unit, scope, query, principal)
             found = await unit.sessions.summaries(
-                chosen, limit=query.limit + 1, after=after, newest=not chosen.array_id, kernels_max=0
+                chosen, limit=query.limit + 1, after=after, newest=query.newest, kernels_max=0
             )
             if not found:
                 await require_known(unit, chosen)

@@ -87,7 +87,7 @@ class SessionRoutes:
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
 
     async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
-        """List sessions, newest first; those of an array by index."""
+        """List sessions, newest or oldest first; those of an array by index."""
         principal = principal_of(request.scope)
         scope = visible_listing(principal, query.filter(), mine=query.mine)
         after = number_of(query.cursor)
@@ -98,7 +98,7 @@ class SessionRoutes:
             array = "" if query.array is None else (await array_named(unit, query.array, principal)).array_id
             chosen = replace(scope, array_id=array)
             found = await unit.sessions.summaries(
-                chosen, limit=query.limit + 1, after=after, newest=not array, kernels_max=KERNELS_LISTED
+                chosen, limit=query.limit + 1, after=after, newest=query.newest, kernels_max=KERNELS_LISTED
             )
             if not found:
                 await require_known(unit, chosen)

@@ -43,12 +43,18 @@ class NewSession:
     sealed: str = ""
 
 
+# Sessions that are searched for words; no index finds a part of a name.
+SEARCHED_MAX = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
     """A filter of sessions; an empty field matches all.
 
     `reason` is the code of the verdict on sessions that wait. With `since_ms` sessions match
-    that had not ended then, with `until_ms` those that were submitted before.
+    that had not ended then, with `until_ms` those that were submitted before. Each of `words`
+    is part of the name, the id, the user or the queue, in any case; they are looked for among
+    the newest SEARCHED_MAX sessions.
     """
 
     statuses: Collection[SessionStatus] = ()
@@ -66,6 +72,7 @@ class SessionFilter:
     since_ms: int | None = None
     until_ms: int | None = None
     reason: str = ""
+    words: Collection[str] = ()
 
 
 class SessionProperty(StrEnum):

@@ -12,7 +12,7 @@ from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
-from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.sdk.core.session_calls import SessionListOptions, SessionOrderOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
@@ -71,16 +71,18 @@ class AsyncSessions:
         """One session."""
         return await self._connection.send(session_calls.get(ref))
 
-    def list(self, *, limit: int | None = None, **filters: Unpack[SessionListOptions]) -> AsyncIterator[SessionView]:
-        """List sessions, newest first; pages are fetched as they are consumed.
+    def list(self, *, limit: int | None = None, **filters: Unpack[SessionOrderOptions]) -> AsyncIterator[SessionView]:
+        """List sessions, by default newest first; pages are fetched as they are consumed.
 
         Filters, such as `label="team=vision"` or `status=["running", "pending"]`, are those
-        of SessionListOptions.
+        of SessionOrderOptions.
         """
         listing = partial(session_calls.listing, filters)
         return self._connection.pages(Paging(listing, limit=limit))
 
-    def rows(self, *, limit: int | None = None, **filters: Unpack[SessionListOptions]) -> AsyncIterator[SessionRowView]:
+    def rows(
+        self, *, limit: int | None = None, **filters: Unpack[SessionOrderOptions]
+    ) -> AsyncIterator[SessionRowView]:
         """List sessions like `list`, with what fits in one line of each."""
         return self._connection.pages(Paging(partial(session_calls.rows, filters), limit=limit))
 

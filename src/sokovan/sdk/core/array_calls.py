@@ -19,6 +19,7 @@ class ArrayListOptions(TypedDict, total=False):
     group: str | None
     label: str | Sequence[str] | None
     mine: bool
+    q: str | None
 
 
 def listing(options: ArrayListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[ArrayPage]:

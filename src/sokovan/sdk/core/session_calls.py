@@ -33,7 +33,8 @@ class SessionListOptions(TypedDict, total=False):
     """Filters of a list; of several labels a session must have all.
 
     `reason` is the code for which sessions are PENDING, as `waiting()` counts them.
-    `since` and `until` are RFC 3339 times: sessions that had not ended, or were submitted.
+    `since` and `until` are RFC 3339 times: sessions that had not ended, or were submitted. `q`
+    are words in the name, id, user or queue, of the newest 100,000 sessions.
     """
 
     id: str | Sequence[str] | None
@@ -50,6 +51,13 @@ class SessionListOptions(TypedDict, total=False):
     reason: str | None
     since: str | None
     until: str | None
+    q: str | None
+
+
+class SessionOrderOptions(SessionListOptions, total=False):
+    """Filters of a list and its order: `newest` or `oldest` first."""
+
+    sort: str | None
 
 
 def submit(body: SessionBody, *, key: str) -> Call[SessionView]:
@@ -88,14 +96,14 @@ def plan(body: SessionBody) -> Call[PlanView]:
 
 
 def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionPage]:
-    """Get one page of sessions, newest first. Raises InvalidSetting."""
-    parameters = filters_query("sessions", options, SessionListOptions, limit=limit, cursor=cursor)
+    """Get one page of sessions, by default newest first. Raises InvalidSetting."""
+    parameters = filters_query("sessions", options, SessionOrderOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("sessions"), answer=SessionPage, query=parameters)
 
 
 def rows(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionRowPage]:
-    """Get one page of rows of sessions, newest first. Raises InvalidSetting."""
-    parameters = filters_query("sessions", options, SessionListOptions, limit=limit, cursor=cursor)
+    """Get one page of rows of sessions, by default newest first. Raises InvalidSetting."""
+    parameters = filters_query("sessions", options, SessionOrderOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("sessions", "rows"), answer=SessionRowPage, query=parameters)
 
 

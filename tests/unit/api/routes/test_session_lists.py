@@ -51,6 +51,31 @@ async def test_rows_go_on_by_their_cursor(api: ApiHarness) -> None:
 
 
 @pytest.mark.slow
+async def test_sessions_are_searched_and_listed_from_either_end_page_by_page(api: ApiHarness) -> None:
+    for number in range(3):
+        await api.submit(f"hunted-{number}", NORTH, called=f"Hunt_{number}")
+    await api.submit("hunted-3", SOUTH, called="Hunt_3")
+
+    async def pages(path: str, query: str) -> list[str]:
+        page = await answer_of(api, f"{path}?{query}&limit=1")
+        found = [one["id"] for one in page["items"]]
+        while page["next"] is not None:
+            page = await answer_of(api, f"{path}?{query}&limit=1&cursor={page['next']}")
+            found += [one["id"] for one in page["items"]]
+        return found
+
+    for path in ("/sessions", "/sessions/rows"):
+        assert await pages(path, "q=hunt_") == ["hunted-2", "hunted-1", "hunted-0"]
+        assert await pages(path, "q=hunt_&sort=oldest") == ["hunted-0", "hunted-1", "hunted-2"]
+        assert await pages(path, "q=HUNT%20unted-1") == ["hunted-1"]
+        assert await pages(path, "q=hunt%25") == []
+        assert (await api.get(f"{path}?sort=name", user=NORTH)).status_code == 422
+        assert (await api.get(f"{path}?q={'x' * 65}", user=NORTH)).status_code == 422
+    assert await counted(api, "q=hunt_&by=user") == {NORTH: 3}
+    assert await counted(api, "q=hunt_&by=user", ADMIN) == {NORTH: 3, SOUTH: 1}
+
+
+@pytest.mark.slow
 async def test_sessions_are_counted_by_what_they_have(api: ApiHarness) -> None:
     await api.cluster.put(Queue(QueueName("counting")))
     await api.submit("count-1", NORTH, queue="counting")

@@ -14,7 +14,7 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import flush_output, print_status
 from sokovan.cli.rendering import Column, OutputFormat, show_all, show_next, widths_of
 from sokovan.sdk.core.array_calls import ArrayListOptions
-from sokovan.sdk.core.session_calls import SessionListOptions
+from sokovan.sdk.core.session_calls import SessionListOptions, SessionOrderOptions
 from sokovan.sdk.core.states import ENDED, FINAL, STATES, checked_state, reached
 from sokovan.sdk.core.streams.followers import MISSED
 from sokovan.sdk.errors import InvalidSetting
@@ -38,6 +38,7 @@ class SessionSelection:
     status: Annotated[str | None, Parameter(help="Only these states (comma-separated); ENDED is any final state.")] = (
         None
     )
+    search: Annotated[str | None, Parameter(help="Only those with these words in name, id, user or queue.")] = None
     reason: Annotated[str | None, Parameter(help="Only those PENDING for this reason, as in sokovan why.")] = None
     queue: Annotated[str | None, Parameter(help="Only sessions of this queue.")] = None
     scaling_group: Annotated[str | None, Parameter(help="Only sessions of this scaling group.")] = None
@@ -49,6 +50,10 @@ class SessionSelection:
     ] = ()
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     array: Annotated[str | None, Parameter(help="List the sessions of this array, each on its own line.")] = None
+    sort: Annotated[
+        Literal["newest", "oldest"] | None,
+        Parameter(show_choices=False, help="newest first (default), or oldest, without folding arrays."),
+    ] = None
     limit: Annotated[int, Parameter(help="Maximum number of sessions; default: 100.")] = LIMIT_DEFAULT
     no_limit: Annotated[bool, Parameter(negative=(), help="List all of them, however many.")] = False
 
@@ -66,6 +71,7 @@ class SessionSelection:
         return SessionListOptions(
             id=",".join(self.id) or None,
             status=",".join(state.lower() for state in states) or None,
+            q=self.search,
             reason=self.reason,
             queue=self.queue,
             scaling_group=self.scaling_group,
@@ -76,6 +82,11 @@ class SessionSelection:
             array=self.array,
         )
 
+    @property
+    def folds_arrays(self) -> bool:
+        """Whether an array is one line; its sessions cannot be told apart there."""
+        return self.array is None and not self.id and not self.reason and self.sort != "oldest"
+
     def listed(self, client: Client, query: SessionListOptions, *, folded: bool) -> tuple[list[Listed], bool]:
         """The sessions, and whether the limit left some out.
 
@@ -85,7 +96,8 @@ class SessionSelection:
         limit = None if self.no_limit else self.limit + 1
         if folded:
             query["outside_arrays"] = True
-        views: list[Listed] = [*client.sessions.list(**query, limit=limit)]
+        ordered = SessionOrderOptions(**query, sort=self.sort)
+        views: list[Listed] = [*client.sessions.list(**ordered, limit=limit)]
         if folded:
             wanted = {name: value for name, value in query.items() if name in ArrayListOptions.__annotations__}
             views += client.arrays.list(**cast("ArrayListOptions", wanted), limit=limit)
@@ -126,6 +138,7 @@ def ps(
       sokovan ps -l team=vision -l nightly
       sokovan ps --until RUNNING
       sokovan ps --array sweep --status PENDING
+      sokovan ps --search 'ada bert' --sort oldest
       sokovan ps --reason QUOTA_USER --count-by user
       sokovan ps --all --count-by queue
 
@@ -147,11 +160,11 @@ def ps(
         fmt = OutputFormat("jsonl")
     columns = listed_columns(utc=output.utc)
     with output.client() as client:
-        folded = not watched and selection.array is None and not selection.id and not selection.reason
+        folded = not watched and selection.folds_arrays
         views, is_cut = selection.listed(client, query, folded=folded)
         show_all(views, columns, fmt, name=_name)
         if is_cut:
-            which = "newest" if selection.array is None else "first"
+            which = selection.sort or ("newest" if selection.array is None else "first")
             print_status(f"the {which} {len(views)} sessions are listed, and there are more; --no-limit lists all")
         flush_output()
         widths = widths_of(views, columns)

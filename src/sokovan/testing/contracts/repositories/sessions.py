@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -397,6 +398,39 @@ async def a_filter_by_labels_is_exact_on_every_page(cluster: StoredCluster) -> N
         expect(found == [names[place] for place in places], f"{selectors} gives {found}")
 
 
+async def words_are_found_in_what_a_session_is_known_by(cluster: StoredCluster) -> None:
+    """Each of them, as a part, in any case and literally; pages are full."""
+    user, queue = cluster.new("Ada_user"), cluster.new("q-research")
+    called = ["train-100", "train_100", "Sweep.1", ""]
+    names = [cluster.new("s") for _ in called]
+    for name, given in zip(names, called, strict=True):
+        await cluster.submit(name, owner=Owner(user=user), queue=QueueName(queue), name=given)
+    cases: list[tuple[tuple[str, ...], list[int]]] = [
+        (("train",), [0, 1]),
+        (("TRAIN", "100"), [0, 1]),
+        (("n_1",), [1]),
+        (("%",), []),
+        (("sweep", "train"), []),
+        (("sweep", "aDA_u"), [2]),
+        ((names[3].upper(),), [3]),
+        ((queue[1:],), [0, 1, 2, 3]),
+        (("tr\u00e4in",), []),
+        (("\0",), []),
+    ]
+    for words, places in cases:
+        wanted, found, after = SessionFilter(user=user, words=words), list[str](), 0
+        while page := await listed(cluster, wanted, limit=1, after=after):
+            found += [record.session_id for record in page]
+            after = page[-1].place
+        expect(found == [names[place] for place in places], f"{words} gives {found}")
+        counts = await cluster.store.read(partial(_by_queue, wanted))
+        expect(counts == ({queue: len(places)} if places else {}), f"{words} are counted as {counts}")
+
+
+async def _by_queue(wanted: SessionFilter, unit: UnitOfWork) -> Mapping[str, int]:
+    return await unit.sessions.counts(wanted, SessionProperty.QUEUE, most=9)
+
+
 async def changes_since_a_mark_are_reported(cluster: StoredCluster) -> None:
     """A cache of sessions misses no change, even if it commits late."""
     old, new = cluster.new("s"), cluster.new("s")
@@ -452,6 +486,7 @@ CHECKS: tuple[Check, ...] = (
     a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,
+    words_are_found_in_what_a_session_is_known_by,
     changes_since_a_mark_are_reported,
     a_checkpoint_does_not_go_back_and_is_not_in_the_future,
 )

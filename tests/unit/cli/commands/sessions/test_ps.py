@@ -48,11 +48,22 @@ def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: 
     sokovan("session", "ls", "--status", "RUNNING,cancelled")
     sokovan("ps", "--status", "ended")
     sokovan("ps", "--all", "--reason", "QUOTA_USER")
+    sokovan("ps", "--all", "--search", "ada train", "--sort", "oldest")
     assert of_sessions(server) == [
         "GET sessions?queue=q&user=u&group=g&mine=true&limit=6",
         "GET sessions?status=running%2Ccancelled&limit=100",
         "GET sessions?status=cancelled%2Cterminated&limit=100",
         "GET sessions?reason=QUOTA_USER&limit=100",
+        "GET sessions?q=ada+train&sort=oldest&limit=100",
+    ]
+
+
+def test_arrays_are_searched_as_sessions_are(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": []})
+    assert sokovan("ps", "--all", "--search", "sweep", "--sort", "newest")[0] == 0
+    assert server.lines == [
+        "GET sessions?q=sweep&outside_arrays=true&sort=newest&limit=100",
+        "GET arrays?q=sweep&limit=100",
     ]
 
 

@@ -86,7 +86,7 @@ class SqlArrays:
         if known is None:
             return []
         statement = sa.select(ARRAYS).where(*_common(known)).order_by(ARRAYS.c.place.desc()).limit(limit)
-        if known.statuses or known.labels:
+        if known.statuses or known.labels or known.words:
             labels = [has_label(selector, self._transaction.postgresql) for selector in known.labels]
             member = sa.select(sa.literal(1)).where(SESSIONS.c.array_id == ARRAYS.c.array_id)
             statement = statement.where(sa.exists(member.where(*conditions(known), *labels)))

@@ -18,7 +18,7 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord, SessionSummary
-from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
+from sokovan.ports.repositories.sessions import SEARCHED_MAX, SessionFilter, SessionProperty
 
 # Two matches are enough to report an ambiguous name.
 AMBIGUOUS = 2
@@ -26,6 +26,7 @@ AMBIGUOUS = 2
 AFTER_ALL = "\x7f"
 # A statement and its parameters.
 _Selected: TypeAlias = tuple[sa.Select[Any], Mapping[str, Any] | None]
+_SEARCHED = ("name", "session_id", "user", "queue")
 _TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id", "session_type")
 
 
@@ -129,6 +130,8 @@ def without_invalid(wanted: SessionFilter) -> SessionFilter | None:
     """
     if any((text := getattr(wanted, name)) and not is_session_name(text) for name in (*_TEXT_FIELDS, "reason")):
         return None
+    if not all(word.isascii() and word.isprintable() for word in wanted.words):
+        return None
     ids = [one for one in wanted.ids if is_name(one)]
     return None if wanted.ids and not ids else replace(wanted, ids=ids)
 
@@ -157,9 +160,23 @@ def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
         # Only sessions that wait have a verdict.
         waiting = sa.select(VERDICTS.c.session_id).where(VERDICTS.c.code == wanted.reason).correlate(None)
         equal.append(SESSIONS.c.session_id.in_(waiting))
+    if wanted.words:
+        equal += [_is_recent(), *(_has_word(word) for word in wanted.words)]
     if wanted.statuses:
         equal.append(SESSIONS.c.status.in_([status.value for status in wanted.statuses]))
     return equal
+
+
+def _has_word(word: str) -> sa.ColumnElement[bool]:
+    """Whether a word is part of what a session is known by; its own % and _ are no patterns."""
+    return sa.or_(*(sa.func.lower(SESSIONS.c[name]).contains(word.lower(), autoescape=True) for name in _SEARCHED))
+
+
+def _is_recent() -> sa.ColumnElement[bool]:
+    """Whether a session is among the newest, by the index of places."""
+    every = SESSIONS.alias("every")
+    last = sa.select(every.c.place).order_by(every.c.place.desc()).offset(SEARCHED_MAX).limit(1)
+    return SESSIONS.c.place > sa.func.coalesce(last.scalar_subquery(), -1)
 
 
 # By the index of the names of live sessions: it has no session that has ended.
