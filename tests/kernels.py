@@ -20,7 +20,7 @@ from sokovan.adapters.process.layout import folder_name
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.adapters.process.shim import processes
 from sokovan.domain.ids import KernelId, SessionId
-from sokovan.ports.runtime import KernelState, Observation
+from sokovan.ports.runtime import KernelRuntime, KernelState, Observation
 from sokovan.wire.frames import CreateKernel
 
 LIMIT_S = 180.0
@@ -148,7 +148,7 @@ async def runtime_in(root: Path, **options: Any) -> AsyncIterator[ProcessRuntime
         assert left == [], "processes of kernels are left"
 
 
-async def end_all(runtime: ProcessRuntime) -> None:
+async def end_all(runtime: KernelRuntime) -> None:
     """End every kernel, and wait until nothing of any is left."""
 
     async def all_over() -> bool:

@@ -15,7 +15,7 @@ from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.connections.database_roles import grant
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.schema.privileges import COORDINATOR
-from sokovan.testing.servers import EtcdServer, PostgresServer, ValkeyServer, server_or_environment
+from sokovan.testing.servers import DockerServer, EtcdServer, PostgresServer, ValkeyServer, server_or_environment
 from tests.database_users import PASSWORD
 
 _numbers = count(1)
@@ -36,6 +36,16 @@ def valkey_server() -> Iterator[ValkeyServer]:
 @pytest.fixture(scope="session")
 def etcd_server() -> Iterator[EtcdServer]:
     with server_or_environment(EtcdServer) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def docker_server() -> Iterator[DockerServer]:
+    """A Docker Engine with the image of the tests; where none can be started, the tests that need it are skipped."""
+    if not os.environ.get(DockerServer.environment) and DockerServer.absence():
+        pytest.skip(DockerServer.absence())
+    with server_or_environment(DockerServer) as server:
+        server.add_python_image()
         yield server
 
 

@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sokovan.adapters.docker.engine.client import EngineClient
+from sokovan.adapters.docker.runtime import DockerRuntime
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.ports.runtime import KernelRuntime
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.contracts.runtime import RuntimeSubject
-from sokovan.testing.servers import PostgresServer
+from sokovan.testing.servers import DockerServer, PostgresServer
+from sokovan.testing.servers.docker import PYTHON_IMAGE
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.database_users import as_user
-from tests.kernels import needs_sandbox, runtime_in
+from tests.kernels import end_all, needs_sandbox, runtime_in
 
 STORES = ("memory", "file", "postgresql")
 
@@ -54,6 +57,22 @@ async def fresh_cluster(request: pytest.FixtureRequest, unique_name: str) -> Asy
     """A database for one check."""
     async with opened(str(request.param), request, unique_name) as ready:
         yield ready
+
+
+@pytest.fixture
+async def docker_subject(docker_server: DockerServer, tmp_path: Path) -> AsyncIterator[RuntimeSubject]:
+    """Kernels as containers of an engine of the tests, in the folder of this check."""
+    made: list[DockerRuntime] = []
+
+    async def make() -> KernelRuntime:
+        made.append(DockerRuntime(tmp_path / "root", SystemClock(), EngineClient(docker_server.socket)))
+        return made[-1]
+
+    yield RuntimeSubject(make, SystemClock().sleep, image=PYTHON_IMAGE, streams_in_order=False)
+    await end_all(made[0])
+    for runtime in made:
+        runtime.close()
+    assert docker_server.containers() == [], "containers are left"
 
 
 @pytest.fixture(params=["plain", pytest.param("sandbox", marks=needs_sandbox)])

@@ -16,5 +16,12 @@ async def test_contract(check: Callable[[RuntimeSubject], Awaitable[None]], proc
     await check(process_subject)
 
 
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_contract_in_containers(
+    check: Callable[[RuntimeSubject], Awaitable[None]], docker_subject: RuntimeSubject
+) -> None:
+    await check(docker_subject)
+
+
 def test_every_check_of_the_suite_is_run() -> None:
     assert {value for name, value in vars(suite).items() if name.startswith("a_")} == set(CHECKS)

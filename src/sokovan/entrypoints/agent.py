@@ -16,9 +16,7 @@ from sokovan.adapters.local.random_source import fraction, secret_text
 from sokovan.adapters.process.files.disk_usage import CHECK_EVERY_S, DiskUsage
 from sokovan.adapters.process.files.output_collection import COLLECT_EVERY_S, OutputCollector
 from sokovan.adapters.process.files.process_files import ProcessFiles
-from sokovan.adapters.process.isolation.confinement import Confinement
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
-from sokovan.adapters.process.runtime import ProcessRuntime
 from sokovan.agent.devices.device_check import DeviceCheck
 from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
@@ -26,17 +24,18 @@ from sokovan.agent.link.data_listener import DataListener, DataSocket
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
-from sokovan.agent.watcher import WatchOptions
 from sokovan.domain.cluster.agent import (
     ACCOUNTS_DEFAULT,
     DATA_LABEL,
     PORTS_DEFAULT,
     PORTS_LABEL,
+    PROCESS_RUNTIME,
     port_range_text,
     read_account_range,
     read_port_range,
 )
 from sokovan.domain.slots import CUDA_SHARES_SLOT
+from sokovan.entrypoints.agent_runtimes import AgentRuntime, KernelIsolation, RuntimeOptions, built_runtime
 from sokovan.entrypoints.settings.setting_sections import AgentSettings, read_label
 
 JOURNAL = "journal"
@@ -67,6 +66,9 @@ class AgentOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     hidden: tuple[Path, ...] = ()
     accounts: str = ACCOUNTS_DEFAULT
+    runtime: str = PROCESS_RUNTIME
+    engine: str = ""
+    read_only_root: bool = True
     device_check_s: float = 30.0
     addresses: tuple[ManagerAddress, ...] = ()
     data: DataSocket | None = None
@@ -89,6 +91,9 @@ def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root:
         kernels_max=settings.kernels_max or None,
         reserve=settings.reserve,
         accounts=settings.accounts,
+        runtime=settings.runtime,
+        engine=settings.engine,
+        read_only_root=settings.read_only_root,
         device_check_s=settings.device_check_s,
         labels=dict(map(read_label, settings.labels)),
     )
@@ -99,10 +104,10 @@ class LocalAgent:
     """An agent that is ready to run."""
 
     inventory: Inventory
-    runtime: ProcessRuntime
+    runtime: AgentRuntime
     runner: AgentRunner
     addresses: tuple[ManagerAddress, ...]
-    confinement: Confinement
+    confinement: KernelIsolation
     outputs: OutputCollector
     disk: DiskUsage
     devices: DeviceCheck
@@ -158,13 +163,18 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     root = options.root / KERNELS
     uploads = UploadFolders(root, UploadReceiver(addresses))
     hidden = (options.root.parent, *options.hidden)
-    accounts = read_account_range(options.accounts)
-    runtime = ProcessRuntime(root, clock, hidden=hidden, uploads=uploads)
-    runtime.accounts = accounts
+    wanted = RuntimeOptions(
+        root,
+        hidden=hidden,
+        accounts=read_account_range(options.accounts),
+        runtime=options.runtime,
+        engine=options.engine,
+        read_only_root=options.read_only_root,
+    )
+    runtime, confinement, watch, disk = await built_runtime(wanted, clock, uploads, log=log)
     stack.callback(runtime.close)
     outputs = OutputCollector(root, log)
     files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))
-    confinement = await runtime.confinement()
     data = None if options.data is None else DataListener(options.data, runtime.connect, log)
     at = {} if options.data is None else {DATA_LABEL: options.data.address}
     requested = InventoryOptions(
@@ -181,7 +191,6 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     inventory = replace(
         found, identity=stored_identity(options.root / IDENTITY), images=await runtime.installed_images()
     )
-    watch = WatchOptions(changes=runtime.changes, ended=runtime.ended)
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     if data is not None:
         environment = replace(environment, keyed=data.set_key)
@@ -193,7 +202,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         addresses,
         confinement,
         outputs,
-        DiskUsage.of_kernels(root, clock, log),
+        disk,
         DeviceCheck(inventory.devices, clock, report=runner.devices_checked, log=log),
         options.device_check_s,
         data,

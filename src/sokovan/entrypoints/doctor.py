@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -12,6 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sokovan.adapters.docker.confinement import probed
+from sokovan.adapters.docker.container_spec import ContainerPolicy
+from sokovan.adapters.docker.engine.client import EngineClient
+from sokovan.adapters.docker.engine.sockets import engine_socket
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.isolation.confinement import confinement
 from sokovan.agent.devices.detection import nvidia_devices
@@ -19,6 +24,7 @@ from sokovan.agent.devices.found_devices import DRIVER_LABEL, MODEL_LABEL
 from sokovan.domain.cluster.agent import ACCOUNTS_DEFAULT, read_account_range
 from sokovan.entrypoints.embedded.data_folder import data_home, server_of
 from sokovan.ports.environment import Clock
+from sokovan.ports.runtime import RuntimeFailure
 from sokovan.wire.api.system import DEFAULT_PORT
 
 SPACE_LEAST = 2 << 30
@@ -51,7 +57,7 @@ def run_checks(environment: Mapping[str, str] | None = None) -> list[DoctorFindi
         lambda: _data(home),
         lambda: _space(home),
         lambda: _port(home),
-        _docker,
+        lambda: _docker(os.environ if environment is None else environment),
     ]
     return [check() for check in checks]
 
@@ -133,6 +139,11 @@ def _port(home: Path) -> DoctorFinding:
     return DoctorFinding("port", ok=True, detail=f"{DEFAULT_PORT} is free")
 
 
-def _docker() -> DoctorFinding:
-    found = Path("/var/run/docker.sock").exists()
-    return DoctorFinding("docker", None, "socket found" if found else "not found: kernels run as processes")
+def _docker(environment: Mapping[str, str]) -> DoctorFinding:
+    """Ask the container engine what it is; without one, kernels run as processes."""
+    try:
+        socket_path = engine_socket("", environment)
+        found = asyncio.run(probed(EngineClient(socket_path), ContainerPolicy(), None))
+    except RuntimeFailure as problem:
+        return DoctorFinding("docker", None, f"{problem.message}: kernels run as processes", problem.hint)
+    return DoctorFinding("docker", ok=True, detail=f"{found.engine} at {socket_path}; `sokovan up --runtime docker`")

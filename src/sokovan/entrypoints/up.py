@@ -36,6 +36,7 @@ from sokovan.api.context import ApiDependencies
 from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
+from sokovan.entrypoints.agent_runtimes import first_commands
 from sokovan.entrypoints.cluster.api_listener import (
     ApiListener,
     ServerAddresses,
@@ -491,9 +492,7 @@ def ready_lines(
         *([f'  cli        context "{CONTEXT}" is active, you are admin'] if at.url else []),
         "",
         "Try in another terminal:",
-        "  sokovan run -- python -c \"print('hello')\"     run a command",
-        "  sokovan shell                                 start an interactive session",
-        "  sokovan ps                                    list sessions",
+        *first_commands(settings.agent.runtime),
         "Ctrl-C stops the server; running kernels continue, and data is kept.",
         f"ready in {ready_s:.1f} s",
     ]

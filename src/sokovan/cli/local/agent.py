@@ -37,6 +37,8 @@ class AgentRunOptions:
     shard: Annotated[str, Parameter(help="Shard of the scaling group that it is in.")] = ""
     max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: 64 for each CPU.")] = None
     reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
+    runtime: Annotated[str, Parameter(help="How kernels run: process, or docker; default: process.")] = ""
+    engine: Annotated[str, Parameter(help="Socket of Docker or Podman; default: the first found.")] = ""
     label: Annotated[tuple[str, ...], Parameter(negative=(), help="Label, such as rack=r01. Repeatable.")] = ()
 
     def flags(self) -> dict[str, object]:

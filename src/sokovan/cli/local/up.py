@@ -37,6 +37,8 @@ class MachineOptions:
     shard: Annotated[str, Parameter(help="Shard of the scaling group that the agent is in.")] = ""
     max_kernels: Annotated[int | None, Parameter(help="Most kernels at once; default: 64 for each CPU.")] = None
     reserve: Annotated[str, Parameter(help="Keep for the machine: cpu=2,mem=8GiB.")] = ""
+    runtime: Annotated[str, Parameter(help="How kernels run: process, or docker; default: process.")] = ""
+    engine: Annotated[str, Parameter(help="Socket of Docker or Podman; default: the first found.")] = ""
     listen: Annotated[str, Parameter(help="HOST:PORT for agents of other machines; default: none.")] = ""
 
 
@@ -84,6 +86,7 @@ def up(
       sokovan up
       sokovan up --detach --open
       sokovan up --fake-gpus 4
+      sokovan up --runtime docker
       sokovan up --listen 0.0.0.0:7649
       sokovan up --fake 64x8 --no-agent
       sokovan up --config lab.toml --set orchestrator.agent_lost_s=120
@@ -112,7 +115,8 @@ def up(
     }
     given |= {"--gpu-shares": machine.gpu_shares, "--no-agent": machine.no_agent, "--name": machine.name}
     given |= {"--kernel-ports": machine.kernel_ports, "--shard": machine.shard, "--reserve": machine.reserve}
-    given |= {"--max-kernels": machine.max_kernels, "--set": settings.set}
+    given |= {"--max-kernels": machine.max_kernels, "--runtime": machine.runtime, "--engine": machine.engine}
+    given |= {"--set": settings.set}
     given |= {"--config": settings.config.absolute() if settings.config is not None else None}
     root = data or data_home(os.environ)
     with _loading():

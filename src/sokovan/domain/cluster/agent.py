@@ -30,6 +30,9 @@ MOUNTS_IN_PLACE = "in-place"
 ISOLATION_LABEL = "sokovan.isolation"
 ISOLATED_BY_SANDBOX = "sandbox"
 NOT_ISOLATED = "none"
+# How an agent runs kernels: as processes of its machine, or as containers of Docker or Podman.
+PROCESS_RUNTIME = "process"
+DOCKER_RUNTIME = "docker"
 # Labels of agents with this prefix are set by the system.
 SYSTEM_PREFIX = "sokovan."
 # Labels that operators may give an agent, beside those that it reports.
@@ -60,6 +63,14 @@ def port_range(labels: Mapping[str, str]) -> range:
         return PORTS_DEFAULT if text is None else read_port_range(text)
     except InvalidInput:  # another program than our agent has set the label
         return PORTS_DEFAULT
+
+
+def read_runtime(text: str) -> str:
+    """Read the name of a runtime. Raises InvalidInput."""
+    if text not in {PROCESS_RUNTIME, DOCKER_RUNTIME}:
+        hint = f"use {PROCESS_RUNTIME}, or {DOCKER_RUNTIME} for Docker and Podman"
+        raise InvalidInput(f"{text[:80]!r} is not a runtime", hint=hint)
+    return text
 
 
 def read_account_range(text: str) -> range:

@@ -13,9 +13,11 @@ from sokovan.agent.inventory import read_reserve
 from sokovan.domain.cluster.agent import (
     ACCOUNTS_DEFAULT,
     PORTS_DEFAULT,
+    PROCESS_RUNTIME,
     port_range_text,
     read_account_range,
     read_port_range,
+    read_runtime,
 )
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings import setting_kinds as kind
@@ -177,6 +179,18 @@ class AgentSettings:
         ACCOUNTS_DEFAULT,
         "Numbers of the accounts of kernels, one per user, if the agent runs as root; empty: its own account.",
         check=read_account_range,
+    )
+    runtime: str = kind.text(
+        PROCESS_RUNTIME,
+        "How it runs kernels: process, or docker for containers of Docker or Podman.",
+        check=read_runtime,
+        flag="--runtime",
+    )
+    engine: str = kind.text(
+        "", "Socket of its container engine, such as unix:///run/docker.sock; empty: found.", flag="--engine"
+    )
+    read_only_root: bool = kind.switch(
+        default=True, meaning="Whether containers cannot change the files of their image."
     )
     device_check_s: int = kind.whole(30, "Interval of the checks of GPUs; 0: none.", least=0, most=3600)
 

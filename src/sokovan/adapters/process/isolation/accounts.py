@@ -82,6 +82,11 @@ class Accounts:
                 self._kept.popitem(last=False)[1].close()
             return found.copy()
 
+    def number_of(self, owner: str) -> int:
+        """The number of a user's account. Raises RuntimeFailure, OSError."""
+        with self._lock:
+            return self._number(owner)
+
     def close(self) -> None:
         """Close the namespaces; kernels that run keep theirs."""
         with self._lock:

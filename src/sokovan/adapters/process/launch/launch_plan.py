@@ -56,7 +56,7 @@ def record_of(launch: CreateKernel, place: Path, *, confinement: str, groups: Ma
         "watch_idle": launch.watch_idle,
         "confinement": confinement,
         "groups": dict(groups),
-        "folder": _folder_of(launch, Path(os.path.realpath(place)) / WORK),
+        "folder": folder_of(launch, Path(os.path.realpath(place)) / WORK),
         "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
         "boot": boot_id(),
     }
@@ -85,7 +85,7 @@ def plan_of(
         marks=marks,
         output=output,
     )
-    folder = _folder_of(launch, work)
+    folder = folder_of(launch, work)
     if launch.workdir and not launch.upload and not launch.workdir.startswith("/"):
         Path(folder).mkdir(parents=True, exist_ok=True)
     write_files(work, launch.files)
@@ -141,7 +141,7 @@ def _hand_over(launch: CreateKernel, number: int, *, place: Path, output: str, f
         hand_over(Path(folder), number)
 
 
-def _folder_of(launch: CreateKernel, work: Path) -> str:
+def folder_of(launch: CreateKernel, work: Path) -> str:
     """The working folder: upload, work folder, one below it, or an absolute one.
 
     Raises RuntimeFailure.

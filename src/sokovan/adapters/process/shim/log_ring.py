@@ -35,6 +35,18 @@ class Ring:
         self._handle = -1
         self._room = 0
 
+    @classmethod
+    def resumed(cls, folder: int, bytes_max: int) -> Ring:
+        """A log that goes on after what the folder has."""
+        ring = cls(folder, bytes_max)
+        ring._segments = segments(folder)
+        if ring._segments:
+            last = ring._segments[-1]
+            ring.offset = last + (_size(folder, last) or 0)
+            if ring.offset == last:  # its name would be that of the next one
+                ring._remove(ring._segments.pop())
+        return ring
+
     def write(self, output: bytes) -> None:
         """Append output; what cannot be written is dropped."""
         view = memoryview(output)

@@ -1,0 +1,1 @@
+"""Kernels as containers of a Docker Engine or of Podman's compatible socket."""

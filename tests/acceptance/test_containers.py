@@ -1,0 +1,89 @@
+"""Sessions as containers of a Docker Engine: by command, seen, kept over a restart of the server, and none left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from sokovan.testing.servers import DockerServer
+from sokovan.testing.servers.docker import PYTHON_IMAGE
+from tests.acceptance.embedded import Embedded, until
+from tests.acceptance.endings import ended_well
+
+SMALL_FLAGS = ("--cpus", "0.2", "--mem", "64MiB", "--workdir", "none")
+# Whether it may write in its image, its privileges, and what it was granted.
+LOOKS = """
+import os, pathlib
+try:
+    pathlib.Path('/usr/mark').touch()
+    print('root is writable')
+except OSError as problem:
+    print('root:', problem.strerror)
+facts = dict(line.split(':', 1) for line in open('/proc/self/status'))
+print('capabilities', int(facts['CapEff'], 16), 'new privileges', 1 - int(facts['NoNewPrivs']))
+print('memory', open('/sys/fs/cgroup/memory/memory.limit_in_bytes').read().strip()
+      if os.path.exists('/sys/fs/cgroup/memory') else open('/sys/fs/cgroup/memory.max').read().strip())
+pathlib.Path(os.environ['SOKOVAN_OUTPUT'], 'result').write_text('42')
+"""
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory: pytest.TempPathFactory, docker_server: DockerServer) -> Iterator[Embedded]:
+    """`sokovan up --runtime docker` on the engine of the tests."""
+    server = Embedded(tmp_path_factory.mktemp("containers"))
+    with ended_well(server):
+        server.start("--runtime", "docker", "--engine", docker_server.url)
+        known = server.cli("image", "set", PYTHON_IMAGE)
+        assert known.returncode == 0, known.stderr
+        yield server
+
+
+def test_a_command_runs_in_a_container_with_its_limits_and_no_privileges(containers: Embedded) -> None:
+    done = containers.cli("run", "-n", "looks", "--image", PYTHON_IMAGE, *SMALL_FLAGS, "--", "python", "-c", LOOKS)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines == ["root: Read-only file system", "capabilities 0 new privileges 0", f"memory {64 << 20}"]
+    assert PYTHON_IMAGE in containers.cli("session", "show", "looks").stdout
+    [agent] = containers.cli_json("agent", "ls")
+    assert "Docker" in containers.cli("agent", "show", agent["name"] if "name" in agent else agent["id"]).stdout
+    copied = containers.cli("cp", "looks:output/result", "result")
+    assert copied.returncode == 0, copied.stderr
+    assert (containers.folder / "result").read_text(encoding="ascii") == "42"
+
+
+def test_an_image_that_the_engine_can_not_get_is_refused_by_name(containers: Embedded) -> None:
+    missing = "127.0.0.1:9/no/such:image"
+    assert containers.cli("image", "set", missing).returncode == 0
+    done = containers.cli("run", "-n", "missing", "--image", missing, *SMALL_FLAGS, "--", "python")
+    assert done.returncode != 0
+    ended = containers.settles("missing")
+    assert ended["reason"] == "image-unavailable"
+    assert missing in containers.cli("why", "missing").stdout
+
+
+def test_a_container_outlives_the_server_and_is_adopted(containers: Embedded, docker_server: DockerServer) -> None:
+    script = "import time; print('up', flush=True); time.sleep(3600)"
+    given = ("run", "-d", "-n", "stays", "--image", PYTHON_IMAGE, *SMALL_FLAGS)
+    submitted = containers.cli(*given, "--", "python", "-c", script)
+    assert submitted.returncode == 0, submitted.stderr
+    containers.reaches("stays", "running")
+    containers.says("stays", "up")
+    before = docker_server.containers()
+    containers.kill()
+    containers.start("--runtime", "docker", "--engine", docker_server.url)
+    containers.reaches("stays", "running")
+    assert set(docker_server.containers()) <= set(before)
+    inside = "import os, json; print(json.dumps(os.environ['SOKOVAN_SESSION_ID']))"
+    ran = containers.cli("exec", "stays", "--", "python", "-c", inside)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == containers.session("stays")["id"]
+    assert containers.output("stays") == "up\n"
+    containers.end("stays")
+    containers.settles("stays")
+    until(
+        lambda: not docker_server.containers(),
+        what="no container is left",
+        tell=lambda: str(docker_server.containers()),
+    )

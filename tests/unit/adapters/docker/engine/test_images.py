@@ -1,0 +1,62 @@
+"""Images of an engine: their names, their presence, their pull and credentials."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from sokovan.adapters.docker.engine.images import EngineImages, checked_reference, credentials_for
+from sokovan.ports.runtime import ImageUnavailable
+from tests.unit.adapters.docker.canned_engine import canned_engine
+
+DIGEST = "sha256:" + "a" * 64
+
+
+def test_a_name_has_registry_tag_and_digest() -> None:
+    parts = checked_reference(f"registry.lab:5000/team/train:v1@{DIGEST}")
+    assert parts == {"name": "registry.lab:5000/team/train", "tag": "v1", "digest": DIGEST}
+
+
+@pytest.mark.parametrize("image", ["host", "venv:train", "no-such-kind/../of:image", "a b", "UPPER", ""])
+def test_what_is_no_image_of_containers_is_refused(image: str) -> None:
+    with pytest.raises(ImageUnavailable):
+        checked_reference(image)
+
+
+async def test_an_image_is_known_by_its_digest(tmp_path: Path) -> None:
+    about = {"Id": "sha256:1", "RepoDigests": [f"train@{DIGEST}"]}
+    async with canned_engine({"GET /images/train/json": (200, about)}) as engine:
+        images = EngineImages(engine.client, tmp_path)
+        assert await images.identity("train") == DIGEST
+        assert await images.is_ready("train")
+        assert not await images.is_ready("other")
+
+
+async def test_the_installed_images_are_named_by_their_tags(tmp_path: Path) -> None:
+    listed = [{"RepoTags": ["a:latest", "b/c:1"]}, {"RepoTags": ["<none>:<none>"]}, {"RepoTags": None}]
+    async with canned_engine({"GET /images/json": (200, listed)}) as engine:
+        assert await EngineImages(engine.client, tmp_path).installed() == ("a", "a:latest", "b/c:1")
+
+
+async def test_a_pull_reports_each_step_once_and_the_problem(tmp_path: Path) -> None:
+    steps = [{"id": "1", "status": "Downloading"}, {"id": "1", "status": "Downloading"}, {"status": "Verifying"}]
+    content = b"".join(json.dumps(step).encode() + b"\n" for step in [*steps, {"error": "no space left"}])
+    lines: list[str] = []
+    async with canned_engine({"POST /images/create": (200, content)}) as engine:
+        with pytest.raises(ImageUnavailable, match="no space left"):
+            await EngineImages(engine.client, tmp_path).pull("lab/train", lines.append)
+        assert "POST /images/create?fromImage=lab%2Ftrain&tag=latest" in engine.asked
+    assert lines == ["pulling lab/train", "1: Downloading", "Verifying"]
+
+
+def test_the_credentials_of_a_registry_are_those_of_the_account(tmp_path: Path) -> None:
+    (tmp_path / ".docker").mkdir()
+    secret = base64.b64encode(b"me:secret").decode()
+    (tmp_path / ".docker/config.json").write_text(json.dumps({"auths": {"registry.lab": {"auth": secret}}}))
+    [sent] = credentials_for("registry.lab/train", tmp_path).values()
+    assert json.loads(base64.urlsafe_b64decode(sent))["password"] == "secret"  # noqa: S105  # of this test
+    assert credentials_for("train", tmp_path) == {}
+    assert credentials_for("registry.lab/train", tmp_path / "nobody") == {}
