@@ -102,7 +102,7 @@ def listing(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str |
 
 
 def rows(options: SessionListOptions, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[SessionRowPage]:
-    """Get one page of rows of sessions, by default newest first. Raises InvalidSetting."""
+    """Get a page of rows of sessions, by default newest first. Raises InvalidSetting."""
     parameters = filters_query("sessions", options, SessionOrderOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("sessions", "rows"), answer=SessionRowPage, query=parameters)
 

@@ -84,7 +84,7 @@ class SessionSelection:
 
     @property
     def folds_arrays(self) -> bool:
-        """Whether an array is one line; its sessions cannot be told apart there."""
+        """Whether an array is one line, instead of its sessions."""
         return self.array is None and not self.id and not self.reason and self.sort != "oldest"
 
     def listed(self, client: Client, query: SessionListOptions, *, folded: bool) -> tuple[list[Listed], bool]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -423,12 +422,12 @@ async def words_are_found_in_what_a_session_is_known_by(cluster: StoredCluster) 
             found += [record.session_id for record in page]
             after = page[-1].place
         expect(found == [names[place] for place in places], f"{words} gives {found}")
-        counts = await cluster.store.read(partial(_by_queue, wanted))
+        counts = await _by_queue(cluster, wanted)
         expect(counts == ({queue: len(places)} if places else {}), f"{words} are counted as {counts}")
 
 
-async def _by_queue(wanted: SessionFilter, unit: UnitOfWork) -> Mapping[str, int]:
-    return await unit.sessions.counts(wanted, SessionProperty.QUEUE, most=9)
+async def _by_queue(cluster: StoredCluster, wanted: SessionFilter) -> Mapping[str, int]:
+    return await cluster.store.read(lambda unit: unit.sessions.counts(wanted, SessionProperty.QUEUE, most=9))
 
 
 async def changes_since_a_mark_are_reported(cluster: StoredCluster) -> None:
