@@ -108,3 +108,8 @@ def violations(page: Any, *names: str, kind: str = "tag") -> list[str]:
     chosen = {"type": kind, "values": list(names)}
     found = page.evaluate("(chosen) => globalThis.axe.run(document, {runOnly: chosen})", chosen)
     return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
+
+
+def text_of(page: Any, selector: str) -> str:
+    """The text of the first element that a selector finds."""
+    return str(page.locator(selector).first.inner_text())

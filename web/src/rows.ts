@@ -53,6 +53,24 @@ export function matches(row: SessionRow, text: string): boolean {
   return wanted.split(/\s+/).every((word) => all.includes(word));
 }
 
+// Characters that the server takes in a search.
+const SEARCH_MAX = 64;
+
+/** The requests that find in the whole list what a filter finds in a part of it: by words, and by a reason if it looks like one. */
+export function searchesFor(text: string, status: string): string[] {
+  const words = text.trim().slice(0, SEARCH_MAX);
+  const chosen = status ? `&status=${encodeURIComponent(status)}` : "";
+  if (!words) return [];
+  return [`q=${encodeURIComponent(words)}${chosen}`, ...(/^[A-Z][A-Z_]+$/.test(words) ? [`reason=${words}${chosen}`] : [])];
+}
+
+/** Rows of two lists, each once; those of the first are newer. */
+export function merged(first: readonly SessionRow[], second: readonly SessionRow[]): SessionRow[] {
+  const found = new Map(second.map((row) => [row.id, row]));
+  for (const row of first) found.set(row.id, row);
+  return [...found.values()].sort(byAge);
+}
+
 export function countBy<T>(items: Iterable<T>, key: (item: T) => string): Map<string, number> {
   const found = new Map<string, number>();
   for (const item of items) found.set(key(item), (found.get(key(item)) ?? 0) + 1);

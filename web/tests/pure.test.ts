@@ -6,7 +6,7 @@ import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, faultsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
-import { countBy, matches, type SessionRow } from "../src/rows.ts";
+import { countBy, matches, merged, searchesFor, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
 import { targetsFor } from "../src/targets.ts";
@@ -195,6 +195,15 @@ test("a session is run again with the same request and another name", () => {
   assert.equal(commandLine({ ...draft, name: "new", gpus: "2", command: "true" }, like),
     "sokovan session spec s-1 | sokovan run --name new --gpus 2 --secret-env TOKEN -f - -- true");
   assert.equal(commandLine({ ...draft, where: "" }, like), null);
+});
+
+test("a filter asks the server for words, and for a reason that looks like one", () => {
+  assert.deepEqual(searchesFor("  ", "pending"), []);
+  assert.deepEqual(searchesFor("ada tr&in", ""), ["q=ada%20tr%26in"]);
+  assert.deepEqual(searchesFor("QUOTA_USER", "pending"), ["q=QUOTA_USER&status=pending", "reason=QUOTA_USER&status=pending"]);
+  assert.equal(searchesFor("x".repeat(99), "")[0], `q=${"x".repeat(64)}`);
+  const row = (id: string, status: string) => ({ id, status, submitted_at: id }) as unknown as SessionRow;
+  assert.deepEqual(merged([row("b", "running")], [row("a", "pending"), row("b", "pending")]), [row("b", "running"), row("a", "pending")]);
 });
 
 test("kernel groups of a session are kept as they are when it is run again", () => {

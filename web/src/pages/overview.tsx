@@ -1,6 +1,6 @@
 // The cluster in figures, why sessions wait, what needs attention, and what just happened.
 import { all, call } from "../api.ts";
-import { amount, devices, plural } from "../format.ts";
+import { amount, devices, plural, printable } from "../format.ts";
 import { clusterTick, loaded, recent, sessions } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
@@ -36,7 +36,7 @@ export function OverviewPage() {
   const used = sum(agents.map((one) => one.used));
   const counts = countBy(sessions.value, (row) => row.status);
   const live = sessions.value.filter((row) => !ENDED.has(row.status)).length;
-  const attention = agents.filter((one) => one.failing_since || one.status === "lost" || one.status === "suspect" || !one.connected);
+  const attention = agents.filter((one) => Object.keys(one.device_faults).length || one.failing_since || one.status === "lost" || one.status === "suspect" || !one.connected);
   const ill = Object.entries(health.parts).filter(([name, state]) => name !== "agents" && state !== "ok");
   return (
     <div class="overview">
@@ -82,6 +82,7 @@ export function OverviewPage() {
                 <li key={one.id}>
                   <a href={`/ui/cluster?agent=${encodeURIComponent(one.id)}`}>{one.id}</a>
                   <span><State status={one.status} /> {one.failing_reason || (one.connected ? "" : "not connected")}</span>
+                  {Object.entries(one.device_faults).map(([device, fault]) => <span key={device} class="muted">device {device}: {printable(fault)}</span>)}
                 </li>
               ))}
             </ul>

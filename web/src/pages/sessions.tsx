@@ -1,6 +1,6 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
-import { useMemo, useRef, useState } from "preact/hooks";
-import { Problem, call } from "../api.ts";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Problem, all, call } from "../api.ts";
 import { plural, printable, shellWords } from "../format.ts";
 import { clusterTick, cut, loaded, sessions } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
@@ -9,10 +9,14 @@ import { useKeys } from "../parts/keys.ts";
 import { useResource } from "../parts/resource.ts";
 import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
-import { countBy, matches, type SessionRow } from "../rows.ts";
+import { countBy, matches, merged, rowOf, searchesFor, type SessionRow } from "../rows.ts";
 import { ENDED, STATUSES } from "../states.ts";
 import { forgetView, saveView, views } from "../views.ts";
-import type { ProblemView, SessionCountsView } from "../wire.ts";
+import type { ProblemView, SessionCountsView, SessionRowView } from "../wire.ts";
+
+// A filter is sent to the server after this long without another key, and this many rows are read.
+const TYPED_MS = 300;
+const FOUND_MAX = 2_000;
 
 const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "State", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
@@ -25,9 +29,29 @@ const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
 ];
 
-function command(status: string): string {
-  return shellWords(["sokovan", "ps", ...(status ? ["--status", status] : [])]);
+function command(status: string, text: string): string {
+  return shellWords(["sokovan", "ps", ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
 }
+
+/** Sessions that match a filter and are not among those that the browser holds, from the server. */
+function useSearch(text: string, status: string): readonly SessionRow[] {
+  const [typed, setTyped] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setTyped(text), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const asked = cut.value && typed === text ? searchesFor(typed, status) : [];
+  const found = useResource<SessionRow[]>(
+    `search ${asked.join(" ")}`,
+    async (signal) => {
+      const lists = await Promise.all(asked.map((one) => all<SessionRowView>(`sessions/rows?${one}`, signal, FOUND_MAX)));
+      return lists.flat().map(rowOf);
+    },
+  );
+  return asked.length ? (found.value ?? NONE) : NONE;
+}
+
+const NONE: readonly SessionRow[] = [];
 
 export function SessionsPage() {
   const text = query.value.get("q") ?? "";
@@ -38,14 +62,16 @@ export function SessionsPage() {
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<ProblemView | null>(null);
   const search = useRef<HTMLInputElement>(null);
-  const everything = sessions.value;
-  const found = useMemo(() => everything.filter((row) => matches(row, text)), [everything, text]);
+  const held = sessions.value;
+  const beyond = useSearch(text, status);
+  const everything = useMemo(() => (beyond.length ? merged(held, beyond) : held), [held, beyond]);
+  const found = useMemo(() => everything.filter((row) => matches(row, text) || beyond.includes(row)), [everything, text]);
   const listed = useMemo(() => countBy(found, (row) => row.status), [found]);
   // A list that was cut does not know how many there are.
-  const all = useResource<SessionCountsView | null>(
+  const counted = useResource<SessionCountsView | null>(
     `counts ${cut.value}`, (signal) => (cut.value ? call("sessions/counts", { signal }) : Promise.resolve(null)), cut.value ? clusterTick.value : 0,
   );
-  const counts = all.value && !text ? new Map(all.value.items.map((one) => [one.value, one.count])) : listed;
+  const counts = counted.value && !text ? new Map(counted.value.items.map((one) => [one.value, one.count])) : listed;
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const shown = useMemo(() => (status ? found.filter((row) => row.status === status) : found), [found, status]);
   const opened = open ? everything.find((row) => row.id === open) : undefined;
@@ -101,7 +127,7 @@ export function SessionsPage() {
               Stop {plural(toStop.length, "session")}
             </button>
           ) : null}
-          <CopyCommand command={command(status)} />
+          <CopyCommand command={command(status, text)} />
         </div>
         <div class="chips" role="group" aria-label="states">
           <button type="button" aria-pressed={!status} onClick={() => setQuery({ status: "" })}>all <b>{total}</b></button>
@@ -112,14 +138,14 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {cut.value ? <p class="muted">The newest {everything.length} sessions are listed; <code>sokovan ps --all --no-limit</code> has all of them.</p> : null}
+        {cut.value ? <p class="muted">The newest {held.length} sessions are listed; a filter by name, id, user, queue or reason finds older ones.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
           <Grid
             label="sessions" items={shown} columns={COLUMNS} keyOf={(row) => row.id} active={active} chosen={chosen}
             onActive={setActive} onOpen={(row) => setQuery({ open: row.id })}
           />
-        ) : everything.length ? (
+        ) : everything.length || text || status ? (
           <Empty title="No session matches the filter." />
         ) : (
           <Empty title="There are no sessions yet. Start one:" command="sokovan run -- python -c &quot;print('hello')&quot;" />
