@@ -66,7 +66,7 @@ class ScheduleCoordinator:
         self._replicas_changed = False
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """The cycles; while one takes long, the renewal of the lease and the time of heartbeats."""
+        """The cycles, and what goes on during them: the lease, the time of heartbeats."""
         cycles = TaskSpec(
             "sessions",
             self.tick,
