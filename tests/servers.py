@@ -5,14 +5,18 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from valkey import Valkey
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
+from sokovan.adapters.sql.connections.database_roles import grant
 from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.schema.privileges import COORDINATOR
 from sokovan.testing.servers import DockerServer, EtcdServer, PostgresServer, ValkeyServer, server_or_environment
+from tests.database_users import PASSWORD
 
 _numbers = count(1)
 
@@ -67,6 +71,29 @@ def migrated_database(postgres_server: PostgresServer, worker_number: int) -> It
         thread.submit(asyncio.run, _migrate(url)).result()
     yield name
     postgres_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def coordinator_role(postgres_server: PostgresServer, migrated_database: str) -> Iterator[str]:
+    """A user with the privileges of coordinators in every copy of the migrated database, with PASSWORD."""
+    name = f"{migrated_database}_coordinator"
+    postgres_server.execute(f"CREATE ROLE \"{name}\" LOGIN PASSWORD '{PASSWORD}'")
+    url = urlunsplit(urlsplit(postgres_server.url)._replace(path=f"/{migrated_database}"))
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _grant(url, name)).result()
+    yield name
+    postgres_server.drop_database(migrated_database)
+    postgres_server.execute(f'DROP ROLE "{name}"')
+
+
+async def _grant(url: str, name: str) -> None:
+    database = Database(DatabaseSettings(url), clock=SystemClock())
+    try:
+        async with database.writing() as connection:
+            await grant(connection, {name: COORDINATOR})
+            await connection.commit()
+    finally:
+        await database.close()
 
 
 async def _migrate(url: str) -> None:

@@ -17,6 +17,7 @@ from tests.acceptance.counted import Counted, counted
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.machines import LITTLE, Machine, join_through, join_words, link, machine
 from tests.acceptance.relay import Relay, relays
+from tests.database_users import as_user, create_users, names_in, removed_users
 from tests.kernels import kill, relatives
 
 LEASE_MS = 1500
@@ -29,17 +30,17 @@ SLEEP = (sys.executable, "-c", "import time; print('begun', flush=True); time.sl
 def cluster(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer, worker_number: int
 ) -> Iterator[TwoManagers]:
-    """Both managers, ready, on a database of their own."""
+    """Both managers, ready, on a database of their own, in which API and coordinators have their own roles."""
     name = f"cluster_{worker_number}"
     postgres_server.drop_database(name)
     two = TwoManagers(tmp_path_factory.mktemp("cluster"), postgres_server.create_database(name))
-    try:
-        two.init()
-        set_up(two)
-        yield two
-    finally:
-        two.quit()
-        postgres_server.drop_database(name)
+    with removed_users(postgres_server, two.database):
+        try:
+            two.init()
+            set_up(two)
+            yield two
+        finally:
+            two.quit()
 
 
 def set_up(two: TwoManagers) -> None:
@@ -49,13 +50,31 @@ def set_up(two: TwoManagers) -> None:
     assert (early.returncode, "sokovan server migrate" in early.stderr) == (5, True), early.stderr
     checked = first.cli("server", "check")
     assert (checked.returncode, "schema" in checked.stderr) == (1, True), checked.stderr
-    assert first.cli("server", "migrate").returncode == 0
+    separate_roles(two)
+    migrated = first.cli("server", "migrate")
+    assert (migrated.returncode, "granted privileges" in migrated.stderr) == (0, True), migrated.stderr
     assert first.cli("server", "status").returncode == 1
     for manager in (first, second):
         manager.start("--set", f"scheduler.lease_ms={LEASE_MS}")
     checked = first.cli("server", "check", "--set", f"cluster.managers=127.0.0.2:{two.ports[0]}")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "answers agents with the authority of this cluster" in checked.stdout
+    assert checked.stdout.count("may do what it needs, and no more") == 3, checked.stdout
+
+
+def separate_roles(two: TwoManagers) -> None:
+    """Create the roles by the printed statements, and name them in the file."""
+    names = names_in(two.database)
+    words = ("--api", names.api, "--coordinator", names.coordinator, "--migration", names.migration)
+    printed = two.managers[0].cli("server", "roles", *words)
+    assert printed.returncode == 0, printed.stderr
+    create_users(two.database, printed.stdout)
+    api, coordinator, migration = (
+        as_user(two.database, name) for name in (names.api, names.coordinator, names.migration)
+    )
+    lines = f'url = "{coordinator}"\napi_url = "{api}"\nmigration_url = "{migration}"\n'
+    text = two.config.read_text(encoding="utf-8")
+    two.config.write_text(text.replace(f'url = "{two.database}"\n', lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

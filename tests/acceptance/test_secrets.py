@@ -99,3 +99,20 @@ def test_wrong_secrets_are_refused_without_their_value(server: Embedded) -> None
         assert refused.status_code == 422, refused.text
         assert "secrets" in refused.text
         assert VALUE not in refused.text
+
+
+def test_a_session_runs_again_from_its_own_spec_with_its_secrets_given_again(server: Embedded) -> None:
+    words = ("--size", "2", "-e", "PLAIN=open", "-l", "team=a", "--time-limit", "20m", "--attempts", "2")
+    secret = ("--secret-env", f"TOKEN={VALUE}")
+    done = server.cli("run", "-n", "original", *LITTLE, *words, *secret, "--", "sh", "-c", PROVES)
+    assert done.returncode == 0, done.stderr
+    exported = server.cli("session", "spec", "original")
+    assert exported.returncode == 0, exported.stderr
+    assert VALUE not in exported.stdout + exported.stderr
+    assert "--secret-env TOKEN" in exported.stderr
+    done = server.cli("run", "-f", "-", "-n", "repeated", *secret, stdin=exported.stdout)
+    assert done.returncode == 0, done.stderr
+    again = server.cli("session", "spec", "repeated", "--json")
+    first = server.cli("session", "spec", "original", "--json")
+    assert json.loads(again.stdout) == {**json.loads(first.stdout), "name": "repeated"}
+    assert server.session("repeated")["kernels"][1]["slots"] == server.session("original")["kernels"][1]["slots"]

@@ -17,6 +17,7 @@ from sokovan.testing.contracts.runtime import RuntimeSubject
 from sokovan.testing.servers import DockerServer, PostgresServer
 from sokovan.testing.servers.docker import PYTHON_IMAGE
 from sokovan.testing.stored_cluster import StoredCluster
+from tests.database_users import as_user
 from tests.kernels import end_all, needs_sandbox, runtime_in
 
 STORES = ("memory", "file", "postgresql")
@@ -32,9 +33,12 @@ async def opened(kind: str, request: pytest.FixtureRequest, name: str) -> AsyncI
             yield cluster
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
+    role = request.getfixturevalue("coordinator_role")
     url = server.create_database(name, template=request.getfixturevalue("migrated_database"))
     try:
-        async with StoredCluster.open(url) as cluster:
+        # With the privileges of a coordinator, so that no statement needs more; a module may need to forge entries.
+        forges = getattr(request.module, "FORGES", False)
+        async with StoredCluster.open(url if forges else as_user(url, role)) as cluster:
             yield cluster
     finally:
         server.drop_database(name)

@@ -8,6 +8,9 @@ from sokovan.testing.contracts.repositories import audit
 from sokovan.testing.contracts.repositories.audit import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
 
+# As the owner of the tables: a coordinator may not change entries.
+FORGES = True
+
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_contract(check: Check, fresh_cluster: StoredCluster) -> None:

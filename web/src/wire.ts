@@ -167,6 +167,16 @@ export interface SessionBody {
   nominated?: string | null;
 }
 
+/** The request that submits a session again. */
+export interface SessionSpecView {
+  session: string;
+  body: SessionBody;
+  secrets: string[];
+  hidden: string[];
+  left_out: string[];
+  notes: string[];
+}
+
 /** One kernel. */
 export interface KernelView {
   id: string;

@@ -16,7 +16,8 @@ SokovanError
 ├── ModelFailed           a model that gave no answer, or broke it off
 └── Conflict
     ├── AmbiguousName     a prefix of more than one name
-    └── ArrayNamed        the name of an array, where one session is required
+    ├── ArrayNamed        the name of an array, where one session is required
+    └── ReplicaNamed      a replica of a deployment, which no request submits
 """
 
 from __future__ import annotations
@@ -153,3 +154,13 @@ class ArrayNamed(Conflict):
 
     def __init__(self, *, name: str, size: int) -> None:
         super().__init__(f"{quoted(name)} is an array of {size} sessions")
+
+
+class ReplicaNamed(Conflict):
+    """The session is a replica of a deployment, which no request for a session makes."""
+
+    code = "replica-named"
+
+    def __init__(self, *, name: str, deployment: str) -> None:
+        hint = f"see the deployment: sokovan deployment show {deployment}"
+        super().__init__(f"session {quoted(name)} is a replica of a deployment", hint=hint)

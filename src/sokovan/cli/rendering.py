@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -73,7 +74,7 @@ def show_all(items: Iterable[T], columns: Sequence[Column[T]], fmt: OutputFormat
         case "json":
             print_data(as_json([plain(item) for item in found]))
         case "yaml":
-            print_data(_yaml([plain(item) for item in found]))
+            print_data(as_yaml([plain(item) for item in found]))
         case "name":
             for item in found:
                 print_data(name(item))
@@ -93,7 +94,7 @@ def show_one(item: T, facts: Sequence[tuple[str, str]], fmt: OutputFormat, *, na
         case "jsonl":
             print_data(plain_line(item))
         case "yaml":
-            print_data(_yaml(plain(item)))
+            print_data(as_yaml(plain(item)))
         case "name":
             print_data(name)
         case "csv":
@@ -171,7 +172,8 @@ def _csv_rows(rows: Sequence[Sequence[str]]) -> str:
     return text.getvalue().removesuffix("\n")
 
 
-def _yaml(value: Any) -> str:
+def as_yaml(value: Any) -> str:
+    """Format a value as YAML; keys keep their order, and lines are not folded."""
     import yaml  # noqa: PLC0415  # rarely used
 
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).removesuffix("\n")
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=math.inf)).removesuffix("\n")

@@ -44,7 +44,7 @@ from sokovan.entrypoints.cluster.api_listener import (
     api_listener,
     serve_api,
 )
-from sokovan.entrypoints.cluster.server_options import require_database, serves_api
+from sokovan.entrypoints.cluster.server_options import require_database, require_one_user, serves_api
 from sokovan.entrypoints.cluster.shared_bus import open_bus
 from sokovan.entrypoints.cluster.shared_keys import (
     AGENT_KEY_FILE,
@@ -132,8 +132,7 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
     shape_of(options)  # validated before anything is created, as the settings are
     settings = sources.read_with_plugins()
     require_authority(settings)
-    if options.cluster:
-        require_database(settings)
+    (require_database if options.cluster else require_one_user)(settings)
     # SQLite creates the store's files with the process umask; the umask of kernels is set by their shim.
     umask = os.umask(GROUP_AND_OTHERS)
     try:
@@ -161,7 +160,7 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
         # One clock for both connections to the store: their times are compared.
         telemetry, steady = PrometheusTelemetry(), SteadyClock()
-        database = Database(_database_settings(settings, folder), clock=steady)
+        database = Database(_database_settings(settings, folder, api=serves_api(settings)), clock=steady)
         stack.push_async_callback(database.close)
         if not options.cluster:
             await _upgrade(database)
@@ -226,8 +225,8 @@ async def _live_settings(sources: SettingSources, folder: DataFolder, stack: Asy
     return live
 
 
-def _database_settings(settings: ServerSettings, folder: DataFolder) -> DatabaseSettings:
-    return database_settings_of(settings.storage, data_folder_url=folder.store_url)
+def _database_settings(settings: ServerSettings, folder: DataFolder, *, api: bool) -> DatabaseSettings:
+    return database_settings_of(settings.storage, data_folder_url=folder.store_url, api=api)
 
 
 def _url(listener: socket.socket) -> str:
@@ -338,7 +337,7 @@ def _manager_options(
         options = replace(options, hidden=(client_keys, keys.root), labels=labels)
         return with_data_listener(options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
-    database = _database_settings(settings, folder)
+    database = _database_settings(settings, folder, api=settings.cluster.role == API_ROLE)
     return ManagerOptions(
         database=database,
         # The folder is locked, so no other manager uses the store in it.
@@ -472,7 +471,7 @@ def ready_lines(
     ready_s: float,
 ) -> list[str]:
     """The lines printed when the server is ready."""
-    port, database = settings.api.port, settings.storage.url.partition(":")[0]
+    port, database = settings.api.port, settings.storage.url_of_api.partition(":")[0]
     taken = f"   (port {port} was in use)" if port and not (at.url or at.probes).endswith(f":{port}") else ""
     fake = []
     if options.fake_agents:

@@ -108,6 +108,17 @@ def topology_text(topology: TopologyConstraint) -> str:
     return topology.mode.value if topology.highest_tier is None else f"{topology.mode}:{topology.highest_tier}"
 
 
+def partition_body(partition: Partition) -> PartitionBody:
+    """The partition as a request has it."""
+    return PartitionBody(
+        name=partition.name,
+        by=partition.by,
+        size=partition.size,
+        min_groups=partition.min_groups,
+        topology=None if partition.topology is None else topology_text(partition.topology),
+    )
+
+
 def _group(body: KernelGroupBody) -> KernelGroupRequest:
     return KernelGroupRequest(
         name=body.name,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sokovan.api.mapping.requests import topology_text
+from sokovan.api.mapping.requests import partition_body, topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.arrays import array_name
 from sokovan.domain.lifecycle.eviction import EvictionReceipt
@@ -27,7 +27,6 @@ from sokovan.domain.session import (
     MASTER_PORT,
     EndPolicy,
     KernelSpec,
-    Partition,
     SessionOptions,
 )
 from sokovan.ports.repositories.verdicts import StoredVerdict
@@ -38,7 +37,6 @@ from sokovan.wire.api.sessions import (
     HistoryLine,
     HistoryView,
     KernelView,
-    PartitionBody,
     RetryBody,
     SessionRowView,
     SessionView,
@@ -98,7 +96,7 @@ def session_view(
         **{name: getattr(spec, name) for name in _SAME},
         **_texts(spec),
         **_evictions(record, spec),
-        partitions=[_partition_view(one) for one in spec.partitions],
+        partitions=[partition_body(one) for one in spec.partitions],
         group_minimums=dict(spec.group_minimums),
         environment=sorted(first.environment),
         mounts=[f"{one.source}:{one.target}:{'ro' if one.read_only else 'rw'}" for one in spec.mounts],
@@ -229,16 +227,6 @@ def _kernel_view(record: KernelRecord, spec: KernelSpec) -> KernelView:
         priority=spec.priority,
         nominated=spec.nominated,
         labels=dict(spec.labels),
-    )
-
-
-def _partition_view(partition: Partition) -> PartitionBody:
-    return PartitionBody(
-        name=partition.name,
-        by=partition.by,
-        size=partition.size,
-        min_groups=partition.min_groups,
-        topology=None if partition.topology is None else topology_text(partition.topology),
     )
 
 

@@ -1,4 +1,4 @@
-"""Routes that explain sessions: plan, waiting, why, history."""
+"""Routes that explain sessions: plan, waiting, why, history, spec."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import read_summary, require_known, session_named, visible_filter
 from sokovan.api.context import ApiContext
+from sokovan.api.errors import ReplicaNamed
 from sokovan.api.mapping.explanations import plan_view, waiting_view, why_view
 from sokovan.api.mapping.requests import session_request
+from sokovan.api.mapping.session_specs import session_spec_view
 from sokovan.api.mapping.sessions import history_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_MAX, Cursor, Limit, cursor_of, number_of
 from sokovan.api.routes.parameters import Ref, SessionChoice, WhyQuery
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
-from sokovan.wire.api.sessions import HistoryView, SessionBody
+from sokovan.wire.api.sessions import HistoryView, SessionBody, SessionSpecView
 
 # More than the largest session has; the databases count rows with 64 bits.
 LINES_MAX = 10**9
@@ -48,6 +50,10 @@ class ExplanationRoutes:
             ApiOperation(
                 method="GET", path=f"{one}/history", endpoint=self.history, tag=tag,
                 answer=HistoryView, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="GET", path=f"{one}/spec", endpoint=self.spec, tag=tag,
+                answer=SessionSpecView, fails=(404, 409),
             ),
         ]  # fmt: skip
 
@@ -80,5 +86,21 @@ class ExplanationRoutes:
             record = await session_named(unit, ref, principal)
             found = await unit.sessions.history(record.session_id, kernels=True, limit=limit + 1, skip=skip)
             return history_view(record, found[:limit], cursor_of(skip + limit) if len(found) > limit else None)
+
+        return json_response(await self._store.read(work))
+
+    async def spec(self, request: Request, ref: Ref) -> Response:
+        """Show the request that submits a session again.
+
+        Secret variables are named; the values of others are for the owner only.
+        """
+        principal = principal_of(request.scope)
+
+        async def work(unit: UnitOfWork) -> SessionSpecView:
+            record = await unit.sessions.get((await session_named(unit, ref, principal)).session_id)
+            if record.spec.replica is not None:
+                raise ReplicaNamed(name=record.spec.name, deployment=record.spec.replica.deployment_id)
+            is_owner = record.spec.owner.user == principal.user
+            return session_spec_view(record.spec, now_ms=unit.now_ms, is_owner=is_owner)
 
         return json_response(await self._store.read(work))

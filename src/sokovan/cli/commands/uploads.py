@@ -12,6 +12,7 @@ from sokovan.cli.commands.workdir import with_local_workdir
 from sokovan.cli.output import print_status
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.local_folder import NONE
 from sokovan.sdk.upload_folder import read_folder
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ def with_folder(
     """The request with the user's folder, by the flags --upload and --workdir.
 
     A relative `workdir` of a spec file is a folder `beside` that file: the session works
-    in it if the server sees it, and otherwise in a copy.
+    in it if the server sees it, and otherwise in a copy. With `none` it has a folder of its own.
     """
+    if body.workdir == NONE:
+        body, workdir = replace(body, workdir=""), NONE if upload is None else None
     if upload is not None and (workdir is not None or body.workdir):
         raise InvalidSetting("--upload and --workdir exclude each other", hint="give one of them")
     if upload is not None:
@@ -43,6 +46,8 @@ def with_folder(
 
 def with_absolute_workdir(body: SessionBody, beside: Path | None) -> SessionBody:
     """The request with a relative `workdir` made absolute. Raises InvalidSetting."""
+    if body.workdir == NONE:
+        return replace(body, workdir="")
     if not body.workdir or Path(body.workdir).is_absolute():
         return body
     folder = Path(os.path.realpath((beside or Path.cwd()) / body.workdir))

@@ -12,7 +12,9 @@ Flags = Mapping[str, str | None]
 
 # Kind of the positional arguments of a command.
 ARGUMENT_KINDS = {
-    **dict.fromkeys(("logs", "why", "session show", "session history", "session why", "session files"), "session"),
+    **dict.fromkeys(
+        ("logs", "why", "session show", "session history", "session why", "session files", "session spec"), "session"
+    ),
     **dict.fromkeys(("exec", "shell", "port-forward", "open", "wait", "stop", "session stop"), "live-session"),
     **dict.fromkeys(("cancel", "session release"), "waiting-session"),
     **{f"deployment {verb}": "deployment" for verb in ("show", "scale", "update", "promote", "rollback", "history")},

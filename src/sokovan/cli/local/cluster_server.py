@@ -138,8 +138,10 @@ def migrate(
 
     With --from-sqlite, the store of a stopped `sokovan up` is copied into the
     database, which must be empty: all or nothing, and every table is read back and
-    compared. The source is not changed. Exit codes: 0 done, 2 the settings are
-    wrong, 3 no such database, 5 refused, 7 unreachable.
+    compared. The source is not changed. With storage.migration_url, it runs as this
+    user, and grants the users of storage.url and storage.api_url what they need.
+    Exit codes: 0 done, 2 the settings are wrong, 3 no such database, 5 refused, 7
+    unreachable.
 
     For example:
       sokovan server migrate --config sokovan.toml
@@ -151,19 +153,60 @@ def migrate(
         Data folder of sokovan up, or its state.db, to copy.
     """
     read = _sources(settings, data, {}).read()
-    from sokovan.entrypoints.cluster.server_options import require_shared  # noqa: PLC0415  # SQLAlchemy loads only here
+    from sokovan.entrypoints.cluster import database_users  # noqa: PLC0415  # SQLAlchemy loads only here
+    from sokovan.entrypoints.cluster.server_options import require_migration  # noqa: PLC0415  # loads only here
     from sokovan.entrypoints.cluster.transfer import transfer  # noqa: PLC0415  # SQLAlchemy loads only here
     from sokovan.entrypoints.database import upgraded  # noqa: PLC0415  # SQLAlchemy loads only here
 
     try:
-        state = upgraded(require_shared(read), report=print_status)
+        address = require_migration(read)
+        state = upgraded(address, report=print_status)
+        database_users.grant_to_users(read, report=print_status)
         print_data(f"{state.store}  revision {state.after}  current")
         if from_sqlite is not None:
-            copied = transfer(from_sqlite, read.storage.url, report=print_status)
+            copied = transfer(from_sqlite, address, report=print_status)
             print_data(f"copied {sum(one.rows for one in copied)} rows of {len(copied)} tables, all verified")
     except SokovanError as error:
         print_error(error, as_object=False)
         return _status_of(error)
+    return OK
+
+
+def roles(
+    *,
+    api: str = "",
+    coordinator: str = "",
+    migration: str = "",
+    settings: SettingOptions = NO_SETTINGS,
+    data: DataFolderOption = None,
+) -> int:
+    """Print the SQL that creates separate database roles.
+
+    One role each for the API, coordinators and migrations, without passwords. A
+    superuser runs it in the cluster's database, and may run it again. Then set
+    passwords, name the roles in storage.api_url, storage.url and
+    storage.migration_url, and run `sokovan server migrate`, which grants what they
+    need.
+
+    For example:
+      sokovan server roles --config sokovan.toml
+      sokovan server roles --api sokovan_web --migration sokovan_owner
+
+    Parameters
+    ----------
+    api
+        Name of the API's role; default: that of storage.api_url, or sokovan_api.
+    coordinator
+        Name of the coordinators' role; default: sokovan_coordinator.
+    migration
+        Name of the owner of the tables; default: the one that migrates now.
+    """
+    read = _sources(settings, data, {}).read()
+    from sokovan.entrypoints.cluster import database_users  # noqa: PLC0415  # SQLAlchemy loads only here
+
+    named = database_users.roles_of(read, api=api, coordinator=coordinator, migration=migration)
+    print_data(database_users.setup_statements(named).rstrip())
+    print_status(f"API: {named.api}, coordinators: {named.coordinator}, migrations: {named.migration}")
     return OK
 
 

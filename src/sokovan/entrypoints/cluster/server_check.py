@@ -18,6 +18,7 @@ from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.schema.tables import AGENTS, LEASES, SESSIONS
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.entrypoints.cluster.database_users import check_users
 from sokovan.entrypoints.cluster.server_options import MIGRATE_HINT, VALKEY_HINT, require_shared
 from sokovan.entrypoints.cluster.shared_keys import TLS_FOLDER, missing_keys
 from sokovan.entrypoints.database import opened, shown
@@ -62,7 +63,13 @@ def check_server(sources: SettingSources, data: Path) -> list[DoctorFinding]:
     """
     settings = sources.read()
     keys = Path(settings.cluster.keys) if settings.cluster.keys else data
-    found = [*_database(settings), *_valkey(settings), _keys(keys), _configuration(sources, settings)]
+    found = [
+        *_database(settings),
+        *check_users(settings),
+        *_valkey(settings),
+        _keys(keys),
+        _configuration(sources, settings),
+    ]
     return [*found, *(_manager(address, keys) for address in settings.cluster.managers)]
 
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.settings.server_settings import ServerSettings
-from sokovan.entrypoints.settings.setting_sections import COORDINATOR_ROLE
+from sokovan.entrypoints.settings.setting_sections import API_ROLE, COORDINATOR_ROLE, SAME_DATABASE_USER
 from sokovan.entrypoints.settings.setting_sources import Override, SettingSources
 
 ORIGIN = "sokovan server"
@@ -32,6 +32,13 @@ class NoSharedDatabase(InvalidInput):
     )
 
 
+class SeveralUsersOfDatabase(InvalidInput):
+    """The embedded server has one connection to its database."""
+
+    code = "several-users-of-database"
+    hint = "remove storage.api_url and storage.migration_url, or use sokovan server"
+
+
 def server_sources(sources: SettingSources) -> SettingSources:
     """The sources of a manager, which runs neither an agent nor a proxy itself."""
     own = (Override("agent.enabled", value=False, origin=ORIGIN), Override("proxy.enabled", value=False, origin=ORIGIN))
@@ -44,10 +51,29 @@ def serves_api(settings: ServerSettings) -> bool:
 
 
 def require_shared(settings: ServerSettings) -> str:
-    """The address of the database. Raises NoSharedDatabase."""
-    if not settings.storage.url.startswith("postgresql:"):
+    """The address of the database for a manager of this role. Raises NoSharedDatabase."""
+    return _shared(settings.storage.url_of_api if settings.cluster.role == API_ROLE else settings.storage.url)
+
+
+def require_migration(settings: ServerSettings) -> str:
+    """The address of the database for migrations. Raises NoSharedDatabase."""
+    return _shared(settings.storage.url_of_migration)
+
+
+def require_one_user(settings: ServerSettings) -> None:
+    """Refuse several users of the database, which only `sokovan server` has.
+
+    Raises SeveralUsersOfDatabase.
+    """
+    storage = settings.storage
+    if (storage.api_url, storage.migration_url) != (SAME_DATABASE_USER, SAME_DATABASE_USER):
+        raise SeveralUsersOfDatabase("sokovan up has one user of the database, and storage names several")
+
+
+def _shared(address: str) -> str:
+    if not address.startswith("postgresql:"):
         raise NoSharedDatabase("sokovan server needs a PostgreSQL database, storage.url names another")
-    return settings.storage.url
+    return address
 
 
 def require_database(settings: ServerSettings) -> None:
@@ -61,9 +87,11 @@ def require_database(settings: ServerSettings) -> None:
     from sokovan.adapters.sql.migration import SchemaMismatch  # noqa: PLC0415  # slow to load, and not used by `up`
     from sokovan.entrypoints.database import checked  # noqa: PLC0415  # loads the migrations
 
-    state = checked(require_shared(settings))
-    if not state.current:
-        raise SchemaMismatch(
-            f"{state.store} is at revision {state.before or 'none'}, this version needs {state.newest}",
-            hint=MIGRATE_HINT,
-        )
+    addresses = [require_shared(settings), *([settings.storage.url_of_api] if serves_api(settings) else [])]
+    for address in dict.fromkeys(addresses):
+        state = checked(address)
+        if not state.current:
+            raise SchemaMismatch(
+                f"{state.store} is at revision {state.before or 'none'}, this version needs {state.newest}",
+                hint=MIGRATE_HINT,
+            )

@@ -97,10 +97,11 @@ def connection_limits_of(settings: ApiServerSettings) -> ConnectionLimits:
     )
 
 
-def database_settings_of(settings: StorageSettings, *, data_folder_url: str) -> DatabaseSettings:
-    """Address and limits of the database."""
+def database_settings_of(settings: StorageSettings, *, data_folder_url: str, api: bool = False) -> DatabaseSettings:
+    """Address and limits of the database, of the API's user if `api`."""
+    url = settings.url_of_api if api else settings.url
     return DatabaseSettings(
-        data_folder_url if settings.url == DATA_FOLDER_STORE else settings.url,
+        data_folder_url if url == DATA_FOLDER_STORE else url,
         pool_size=settings.pool_size,
         statement_timeout_s=settings.statement_timeout_s,
     )

@@ -324,6 +324,13 @@ class CopySettings:
     bytes_max: int = kind.whole(16 << 30, "Bytes of a copy.", least=1, most=BYTES_MAX)
 
 
+SAME_DATABASE_USER = "same:"
+
+
+def _database_in(url: str) -> str:
+    return url.rpartition("@")[2].partition("?")[0].rpartition("/")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
     """The database of the server."""
@@ -333,9 +340,36 @@ class StorageSettings:
         "`sqlite:` for the file in the data folder, `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST/NAME`.",
         schemes=("sqlite", "postgresql"),
     )
+    api_url: str = kind.url(
+        SAME_DATABASE_USER,
+        "The same database for the API of `sokovan server`, with a user who may do less; `same:` for `storage.url`.",
+        schemes=("same", "postgresql"),
+    )
+    migration_url: str = kind.url(
+        SAME_DATABASE_USER,
+        "The same database for `sokovan server migrate`, with the owner of the tables; `same:` for `storage.url`.",
+        schemes=("same", "postgresql"),
+    )
     pool_size: int = kind.whole(10, "Connections to the database.", least=1, most=1000)
     statement_timeout_s: int = kind.whole(30, "Time limit of a statement.", least=1, most=3600)
     audit_s: int = kind.whole(300, "Interval of the check of all invariants.", least=1, most=YEAR_S)
+
+    @property
+    def url_of_api(self) -> str:
+        """The address that the API uses."""
+        return self.url if self.api_url == SAME_DATABASE_USER else self.api_url
+
+    @property
+    def url_of_migration(self) -> str:
+        """The address that migrations use."""
+        return self.url if self.migration_url == SAME_DATABASE_USER else self.migration_url
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Settings that are valid alone but contradict each other."""
+        for name, url in (("api_url", self.api_url), ("migration_url", self.migration_url)):
+            databases = {_database_in(one) for one in (self.url, url) if one.startswith("postgresql:")}
+            if len(databases) > 1:
+                yield name, "must name the same database as url, with another user"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from sokovan.wire.api.sessions import (
     SessionBody,
     SessionCountsView,
     SessionRowView,
+    SessionSpecView,
     SessionView,
 )
 
@@ -142,6 +143,13 @@ class AsyncSessions:
             page = await self._connection.send(session_calls.history(ref, cursor=page.next))
             lines += page.lines
         return HistoryView(session=ref, lines=lines)
+
+    async def spec(self, ref: str) -> SessionSpecView:
+        """The request that submits a session again, and what to give with it.
+
+        Secret variables are named, without their values.
+        """
+        return await self._connection.send(session_calls.spec(ref))
 
     async def logs(
         self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None

@@ -17,6 +17,7 @@ from sokovan.wire.api.sessions import (
     SessionCountsView,
     SessionPage,
     SessionRowPage,
+    SessionSpecView,
     SessionView,
 )
 
@@ -144,6 +145,11 @@ def history(ref: str, *, cursor: str | None = None) -> Call[HistoryView]:
     """Get one page of the state history of a session."""
     parameters = query({"limit": PAGE_MAX, "cursor": cursor})
     return Call(method="GET", path=api_path("sessions", ref, "history"), answer=HistoryView, query=parameters)
+
+
+def spec(ref: str) -> Call[SessionSpecView]:
+    """Get the request that submits a session again."""
+    return Call(method="GET", path=api_path("sessions", ref, "spec"), answer=SessionSpecView)
 
 
 def kernels(ref: str, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[KernelPage]:

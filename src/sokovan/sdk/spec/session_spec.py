@@ -60,7 +60,7 @@ def _resources(node: YamlNode) -> dict[str, Amount]:
     return slots_of(fields.amounts(node))
 
 
-_MOUNT = {
+MOUNT_KEYS = {
     "source": Field("source", fields.text, _TEXT, "a folder of the agent"),
     "target": Field("target", fields.text, _TEXT, "where the kernels see it"),
     "readOnly": Field("read_only", fields.flag, _FLAG, "mount it read-only"),
@@ -70,11 +70,11 @@ _MOUNT_NEEDS = ("source", "target")
 
 def _mount(node: YamlNode) -> MountBody:
     if node.kind == "mapping":
-        return MountBody(**given_fields(node, _MOUNT, _MOUNT_NEEDS, what="a mount"))
+        return MountBody(**given_fields(node, MOUNT_KEYS, _MOUNT_NEEDS, what="a mount"))
     return _parsed(node, read_mount)
 
 
-_PORT = {
+PORT_KEYS = {
     "name": Field("name", fields.text, _TEXT, "name of the service"),
     "port": Field("port", fields.number, {**_NUMBER, "minimum": 1}, "port number; any free port if not given"),
     "protocol": Field("protocol", *chosen("http", "tcp"), "http or tcp"),
@@ -83,10 +83,10 @@ _PORT_NEEDS = ("name",)
 
 
 def _port(node: YamlNode) -> ServicePortBody:
-    return ServicePortBody(**given_fields(node, _PORT, _PORT_NEEDS, what="a service port"))
+    return ServicePortBody(**given_fields(node, PORT_KEYS, _PORT_NEEDS, what="a service port"))
 
 
-_RETRY = {
+RETRY_KEYS = {
     "attempts": Field("attempts", fields.number, {**_NUMBER, "minimum": 1}, "number of attempts, the first included"),
     "backoff": Field("backoff", fields.duration, _DURATION, "how long to avoid an agent that failed; doubles"),
     "elsewhere": Field("elsewhere", fields.flag, _FLAG, "try other agents at once"),
@@ -94,7 +94,7 @@ _RETRY = {
 
 
 def _retry(node: YamlNode) -> RetryBody:
-    return RetryBody(**given_fields(node, _RETRY, (), what="a retry policy"))
+    return RetryBody(**given_fields(node, RETRY_KEYS, (), what="a retry policy"))
 
 
 GROUP_FIELDS: Mapping[str, Field] = {
@@ -111,11 +111,11 @@ GROUP_FIELDS: Mapping[str, Field] = {
     "nominated": Field("nominated", fields.text, _TEXT, "agent that is preferred if it has room"),
 }
 _GROUP_NEEDS = ("name",)
-_ONLY_GROUP_FIELDS: Mapping[str, Field] = {
+GROUP_KEYS: Mapping[str, Field] = {
     **GROUP_FIELDS,
     "priority": Field("priority", fields.number, _NUMBER, "kernels with a higher priority are placed first"),
 }
-_PARTITION = {
+PARTITION_KEYS = {
     "name": Field("name", fields.text, _TEXT, "name of the partition"),
     "by": Field("by", fields.text, _TEXT, "label of kernel groups; equal values form a part"),
     "size": Field("size", fields.number, {**_NUMBER, "minimum": 1}, "kernels that make a part ready"),
@@ -126,11 +126,11 @@ _PARTITION_NEEDS = ("name", "by")
 
 
 def _partition(node: YamlNode) -> PartitionBody:
-    return PartitionBody(**given_fields(node, _PARTITION, _PARTITION_NEEDS, what="a partition"))
+    return PartitionBody(**given_fields(node, PARTITION_KEYS, _PARTITION_NEEDS, what="a partition"))
 
 
 def _group(node: YamlNode) -> KernelGroupBody:
-    return KernelGroupBody(**given_fields(node, _ONLY_GROUP_FIELDS, _GROUP_NEEDS, what="a kernel group"))
+    return KernelGroupBody(**given_fields(node, GROUP_KEYS, _GROUP_NEEDS, what="a kernel group"))
 
 
 SESSION_FIELDS: Mapping[str, Field] = {
@@ -143,27 +143,27 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "groups": Field(
         "groups",
         fields.list_of(_group, what="kernel groups"),
-        {"type": "array", "items": schema_of(_ONLY_GROUP_FIELDS, required=_GROUP_NEEDS)},
+        {"type": "array", "items": schema_of(GROUP_KEYS, required=_GROUP_NEEDS)},
         "groups of kernels with different settings",
     ),
     "partitions": Field(
         "partitions",
         fields.list_of(_partition, what="partitions"),
-        {"type": "array", "items": schema_of(_PARTITION, required=_PARTITION_NEEDS)},
+        {"type": "array", "items": schema_of(PARTITION_KEYS, required=_PARTITION_NEEDS)},
         "kernels by label, each part placed together",
     ),
     "mounts": Field(
         "mounts",
         fields.list_of(_mount, what="mounts"),
-        {"type": "array", "items": {"anyOf": [_TEXT, schema_of(_MOUNT, required=_MOUNT_NEEDS)]}},
+        {"type": "array", "items": {"anyOf": [_TEXT, schema_of(MOUNT_KEYS, required=_MOUNT_NEEDS)]}},
         "SOURCE:TARGET[:rw]",
     ),
-    "workdir": Field("workdir", fields.text, _TEXT, "the folder to work in: beside this file, or absolute"),
+    "workdir": Field("workdir", fields.text, _TEXT, "the folder to work in: beside this file, absolute, or none"),
     "upload": Field("upload", fields.text, _TEXT, "the id of an upload in whose copy the kernels run"),
     "ports": Field(
         "ports",
         fields.list_of(_port, what="service ports"),
-        {"type": "array", "items": schema_of(_PORT, required=_PORT_NEEDS)},
+        {"type": "array", "items": schema_of(PORT_KEYS, required=_PORT_NEEDS)},
         "ports that the main kernel serves",
     ),
     "where": Field("where", fields.words, _WORDS, "conditions on agent labels: zone in (a, b); nvme exists"),
@@ -194,7 +194,7 @@ SESSION_FIELDS: Mapping[str, Field] = {
     "endsWith": Field("ends_with", *chosen("all", "main", "any"), "which kernels must end for the session to end"),
     "toleratesFailures": Field("tolerates_failures", fields.flag, _FLAG, "whether it continues after a kernel failed"),
     "array": Field("array", fields.text, _TEXT, "one session per index: 0-999%50, 1,3,7-9, 0-100:10"),
-    "retry": Field("retry", _retry, schema_of(_RETRY, required=()), "attempts to start it, if its agent cannot"),
+    "retry": Field("retry", _retry, schema_of(RETRY_KEYS, required=()), "attempts to start it, if its agent cannot"),
     "gates": Field("gates", fields.words, _WORDS, "names of gates that hold it until session release opens them"),
     "onAgentLost": Field("on_agent_lost", *chosen("end", "requeue"), "end or requeue it when its agent is lost"),
 }

@@ -25,6 +25,7 @@ from sokovan.wire.api.sessions import (
     SessionBody,
     SessionCountsView,
     SessionRowView,
+    SessionSpecView,
     SessionView,
 )
 
@@ -141,6 +142,13 @@ class Sessions:
             page = self._connection.send(session_calls.history(ref, cursor=page.next))
             lines += page.lines
         return HistoryView(session=ref, lines=lines)
+
+    def spec(self, ref: str) -> SessionSpecView:
+        """The request that submits a session again, and what to give with it.
+
+        Secret variables are named, without their values.
+        """
+        return self._connection.send(session_calls.spec(ref))
 
     def logs(
         self, ref: str, options: LogOptions | None = None, *, on_retry: OnRetry | None = None

@@ -160,6 +160,23 @@ class SessionBody(StrictBody):
     nominated: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSpecView:
+    """The request that submits a session again.
+
+    The values of `secrets` are never shown, and those of other variables to the owner only: the
+    ones of `hidden` are missing. `left_out` are fields whose time has passed. `notes`
+    say what to give again.
+    """
+
+    session: str
+    body: SessionBody
+    secrets: list[str] = field(default_factory=list)
+    hidden: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
 class RunOptions(TypedDict, total=False):
     """Keyword arguments of the SDK's `run()`: the fields of SessionBody.
 

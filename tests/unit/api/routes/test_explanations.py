@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import DeploymentId, SessionId
+from sokovan.domain.lifecycle.replica import ReplicaPlace
+from sokovan.domain.session import SessionType
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from tests.unit.api.api_harness import ADMIN, ApiHarness, member
 
@@ -82,3 +84,28 @@ async def test_pages_of_a_history_are_the_whole_of_it(api: ApiHarness) -> None:
         lines += page["lines"]
         query = f"limit=2&cursor={page['next']}" if page["next"] is not None else ""
     assert lines == whole["lines"]
+
+
+async def test_the_spec_of_a_session_is_for_those_who_see_it_and_its_variables_for_the_owner(api: ApiHarness) -> None:
+    spec = {"command": ["python", "a.py"], "environment": {"SEED": "1"}, "secrets": {"TOKEN": "hidden-value"}}
+    sent = {**spec, "name": "exported", "resources": {"cpu": 1, "mem": "64Mi"}, "gates": ["later"]}
+    assert (await api.call("POST", "/sessions", json=sent, user=NORTH)).status_code == 201
+    found = await api.get("/sessions/exported/spec", user=NORTH)
+    mine = found.json()
+    assert {name: mine["body"][name] for name in ("name", "command", "environment", "gates")} == {
+        "name": "exported", "command": ["python", "a.py"], "environment": {"SEED": "1"}, "gates": ["later"],
+    }  # fmt: skip
+    assert mine["secrets"] == ["TOKEN"]
+    seen = (await api.get("/sessions/exported/spec", user=ADMIN)).json()
+    assert (seen["body"]["environment"], seen["hidden"]) == ({}, ["SEED"])
+    assert "hidden-value" not in found.text + str(seen)
+    assert (await api.get("/sessions/exported/spec", user=SOUTH)).status_code == 404
+
+
+async def test_a_replica_of_a_deployment_has_no_spec_of_its_own(api: ApiHarness) -> None:
+    await api.submit(
+        "replica-1", NORTH, session_type=SessionType.INFERENCE, replica=ReplicaPlace(DeploymentId("d-1"), 1, 0, 1)
+    )
+    refused = await api.get("/sessions/replica-1/spec", user=NORTH)
+    assert (refused.status_code, refused.json()["code"]) == (409, "replica-named")
+    assert "sokovan deployment show d-1" in refused.json()["hint"]

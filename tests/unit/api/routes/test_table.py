@@ -41,6 +41,7 @@ DELETE /api/v1/sessions/{ref}
 POST /api/v1/sessions/{ref}/cancel
 GET /api/v1/sessions/{ref}/why
 GET /api/v1/sessions/{ref}/history
+GET /api/v1/sessions/{ref}/spec
 GET /api/v1/sessions/{ref}/kernels
 GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
@@ -119,6 +120,7 @@ CALLS: list[Call[Any]] = [
     session_calls.why("ddp"),
     session_calls.waiting(),
     session_calls.history("ddp"),
+    session_calls.spec("ddp"),
     session_calls.kernels("ddp"),
     session_calls.log("ddp", 0),
     session_calls.watch("ddp"),

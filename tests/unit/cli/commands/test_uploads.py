@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.cli.commands.uploads import folder_of, with_folder
+from sokovan.cli.commands.uploads import folder_of, with_absolute_workdir, with_folder
 from sokovan.cli.main import _with_default_values
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.machine import machine_mark
@@ -63,7 +63,7 @@ def test_a_relative_folder_of_a_spec_file_is_beside_that_file(server: CannedServ
         seen = with_folder(body, client, upload=None, workdir=None, beside=beside)
         assert seen.workdir == str(project)
         with pytest.raises(InvalidSetting, match="not a folder"):
-            with_folder(SessionBody(workdir="none"), client, upload=None, workdir=None, beside=beside)
+            with_folder(SessionBody(workdir="absent"), client, upload=None, workdir=None, beside=beside)
     server.says("GET whoami", {**CALLER, "machine": "of-another"})
     with Client(server.url, "sk-AK.secret") as client:
         folder = read_folder(project)
@@ -75,3 +75,11 @@ def test_a_relative_folder_of_a_spec_file_is_beside_that_file(server: CannedServ
     assert (sent.workdir or "", sent.upload) == ("", folder.digest)
     assert folder_of(None) is None
     assert folder_of("-") is None
+
+
+def test_a_spec_file_without_a_folder_says_none(server: CannedServer) -> None:
+    body = SessionBody(workdir="none")
+    with Client(server.url, "sk-AK.secret") as client:
+        assert with_folder(body, client, upload=None, workdir=None).workdir == ""
+    assert server.asked == []
+    assert with_absolute_workdir(body, None).workdir == ""

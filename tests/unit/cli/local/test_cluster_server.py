@@ -69,6 +69,19 @@ def test_a_file_is_written_once_and_checked(sokovan: Sokovan, tmp_path: Path, mo
     assert {one["name"]: one["ok"] for one in json.loads(out)}["keys"] is True
 
 
+def test_the_statements_for_roles_are_printed(
+    sokovan: Sokovan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("SOKOVAN_STORAGE__URL", "postgresql://me:secret@127.0.0.1:1/none")
+    status, out, err = sokovan("server", "roles", "--api", "web")
+    assert (status, err) == (0, "API: web, coordinators: sokovan_coordinator, migrations: me\n")
+    assert 'CREATE ROLE "web" LOGIN' in out
+    assert "secret" not in out
+    assert sokovan("server", "roles", "--api", "a b")[0] == 1
+    assert sokovan("server", "roles", "--api", "me")[0] == 1
+
+
 @pytest.mark.slow
 def test_the_state_of_a_cluster_is_shown(
     sokovan: Sokovan, tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch

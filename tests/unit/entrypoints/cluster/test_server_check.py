@@ -25,6 +25,7 @@ def test_every_part_is_checked(tmp_path: Path, postgres_url: str) -> None:
         "database": True,
         "clock": True,
         "schema": False,
+        "roles": None,
         "keys": True,
         "configuration": True,
         "manager 127.0.0.1:1": None,

@@ -12,7 +12,11 @@ from sokovan.entrypoints.cluster import server_options
 from sokovan.entrypoints.cluster.server_options import (
     NoSharedDatabase,
     NoValkeyClient,
+    SeveralUsersOfDatabase,
     require_database,
+    require_migration,
+    require_one_user,
+    require_shared,
     server_sources,
     serves_api,
 )
@@ -42,6 +46,30 @@ def test_a_role_serves_the_api_or_not() -> None:
 def test_a_database_of_one_machine_is_refused() -> None:
     with pytest.raises(NoSharedDatabase, match="needs a PostgreSQL database"):
         require_database(settings_of({}))
+
+
+def test_each_role_has_its_address_of_the_database() -> None:
+    urls = {"url": "postgresql://c@h/n", "api_url": "postgresql://a@h/n", "migration_url": "postgresql://m@h/n"}
+    of_role = {
+        role: settings_of({"cluster": {"role": role}, "storage": urls}) for role in ("api", "coordinator", "both")
+    }
+    assert {role: require_shared(settings) for role, settings in of_role.items()} == {
+        "api": urls["api_url"],
+        "coordinator": urls["url"],
+        "both": urls["url"],
+    }
+    assert require_migration(of_role["api"]) == urls["migration_url"]
+    # A manager that only serves the API needs no other address.
+    only = settings_of({"cluster": {"role": "api"}, "storage": {"api_url": urls["api_url"]}})
+    assert require_shared(only) == urls["api_url"]
+    with pytest.raises(NoSharedDatabase):
+        require_migration(only)
+
+
+def test_an_embedded_server_refuses_several_users_of_its_database() -> None:
+    require_one_user(settings_of({}))
+    with pytest.raises(SeveralUsersOfDatabase):
+        require_one_user(settings_of({"storage": {"api_url": "postgresql://a@h/n"}}))
 
 
 def test_a_missing_client_for_valkey_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

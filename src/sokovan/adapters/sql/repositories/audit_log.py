@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.repositories.catalog_locks import lock_to_change
 from sokovan.adapters.sql.schema.tables import AUDIT_LOG
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.plain_values import from_plain, to_plain
@@ -31,9 +32,10 @@ class SqlAuditTrail:
 
     async def append(self, *entries: AuditEntry) -> int:
         """See the port."""
-        if entries and self._transaction.postgresql:
-            # Exclusive: two entries after the same one would break the chain.
-            await self._transaction.execute(sa.text("LOCK TABLE audit_log IN EXCLUSIVE MODE"))
+        if entries:
+            # Alone: two entries after the same one would break the chain. A lock of the table itself would need the
+            # privilege to change entries.
+            await lock_to_change(self._transaction, AUDIT_LOG)
         last = await self._transaction.first(_LAST)
         before, digest = (0, BEGINNING) if last is None else (last.sequence, last.digest)
         now_ms, rows = self._transaction.now_ms, []

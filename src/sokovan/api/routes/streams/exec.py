@@ -18,10 +18,10 @@ from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_
 from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge, ExecFailed
-from sokovan.api.mapping.execution import read_request, read_size
 from sokovan.api.middleware import POLICY_VIOLATION
 from sokovan.api.problems import problem_of
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN
+from sokovan.api.streaming.execution import read_request, read_size
 from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError, StoreUnavailable
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KernelStatus

@@ -1,4 +1,4 @@
-"""`sokovan init` and `sokovan schema`: create spec files."""
+"""`sokovan init`, `sokovan schema` and `sokovan session spec`: create spec files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from sokovan.cli.commands.options import Flag
+from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions, Flag
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status
+from sokovan.cli.rendering import as_yaml
 from sokovan.sdk.config import checked_context_name
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.spec.schema import FILE_NAME, deployment_schema, session_schema, starter
@@ -52,6 +53,33 @@ def schema(*, kind: Annotated[Literal["Session", "Deployment"], Parameter(name=[
         Kind of object.
     """
     print_data(as_json({"Session": session_schema, "Deployment": deployment_schema}[kind]()))
+    return OK
+
+
+def session_spec(name: str, /, *, server: ActionOptions = DEFAULT_ACTION) -> int:
+    """Print the spec file that runs a session again.
+
+    Prints YAML, with --json the same as JSON. The values of secret variables are
+    never printed; their names are printed on standard error.
+
+    For example:
+      sokovan session spec ddp > ddp.sokovan.yaml
+      sokovan session spec ddp | sokovan run -f -
+      sokovan session spec ddp | sokovan run -n ddp-2 --gpus 4 -f -
+
+    Parameters
+    ----------
+    name
+        Session name or ID, or a unique prefix of one.
+    """
+    from sokovan.sdk.spec.session_document import session_document  # noqa: PLC0415  # YAML loads only here
+
+    with server.client() as client:
+        found = client.sessions.spec(name)
+    document = session_document(found.body)
+    print_data(as_json(document) if server.json else as_yaml(document))
+    for note in found.notes:
+        print_status(f"note: {note}")
     return OK
 
 

@@ -1,4 +1,4 @@
-"""`sokovan init` and `sokovan schema`."""
+"""`sokovan init`, `sokovan schema` and `sokovan session spec`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.sdk.spec.session_spec import read_spec_documents
-from tests.unit.cli.canned_server import Sokovan
+from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +44,16 @@ def test_a_name_that_is_a_path_is_refused(sokovan: Sokovan, folder: Path, name: 
 
 def test_an_unknown_kind_has_no_schema(sokovan: Sokovan) -> None:
     assert sokovan("schema", "-k", "Quota")[0] == 2
+
+
+def test_the_spec_of_a_session_is_a_file_and_its_notes_are_not_part_of_it(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    body = {"name": "ddp", "command": ["python", "a b.py"], "resources": {"cpu": 2}, "workdir": "/srv"}
+    server.says("GET sessions/ddp/spec", {"session": "s-1", "body": body, "notes": ["give TOKEN again"]})
+    status, out, err = sokovan("session", "spec", "ddp")
+    assert (status, err) == (0, "note: give TOKEN again\n")
+    [spec] = read_spec_documents(out, "f")
+    assert (spec.body.name, spec.body.command, spec.body.workdir) == ("ddp", ["python", "a b.py"], "/srv")
+    document = {"apiVersion": "sokovan/v1", "kind": "Session", **body}
+    assert json.loads(sokovan("session", "spec", "ddp", "--json")[1]) == document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.mapping.execution import read_request, read_size
+from sokovan.api.streaming.execution import read_request, read_size
 from sokovan.domain.errors import InvalidInput
 from sokovan.wire.api.execution import ExecRequest
 
