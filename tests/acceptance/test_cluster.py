@@ -265,6 +265,27 @@ def test_a_kernel_starts_once_though_its_agent_cannot_answer(
 
 
 @pytest.mark.usefixtures("healed")
+def test_an_agent_that_is_cut_off_both_ways_is_suspect_and_its_kernel_goes_on(
+    cluster: TwoManagers, machines: tuple[Machine, Machine], paths: tuple[Relay, ...]
+) -> None:
+    first, far = cluster.managers[0], machines[1]
+    running = first.submit(*SLEEP, require=FAR)["id"]
+    first.says(running, "begun")
+    for path in paths:
+        path.hold(forward=True, back=True)
+    until(lambda: link(first, "a2") == (False, "suspect"), what="it is suspect", tell=lambda: far.said)
+    assert "suspect" in first.cli("agent", "show", "a2").stdout.lower()
+    for path in paths:
+        path.heal()
+    for manager in cluster.managers:
+        linked(manager, far)
+    shown = first.session(running)
+    assert (shown["status"], shown["kernels"][0]["attempt"]) == ("running", 1)
+    first.end(running, forced=True)
+    first.settles(running)
+
+
+@pytest.mark.usefixtures("healed")
 def test_a_kernel_starts_once_its_agent_hears_managers_again(
     cluster: TwoManagers, paths: tuple[Relay, ...], tmp_path: Path
 ) -> None:

@@ -5,9 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
+import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
-from sokovan.adapters.sql.store import TransactionRetry
+from sokovan.adapters.local.ids import SortableIds
+from sokovan.adapters.sql.database import Database, DatabaseSettings
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import ObjectNotFound, StoreUnavailable
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
@@ -113,11 +117,31 @@ async def test_a_pool_whose_connections_are_all_busy_is_unavailable_after_a_whil
     await store.close()
 
 
-async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavailable(
-    steady: StoredCluster, migrated_postgres_url: str
+@pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
+async def test_a_statement_that_waits_too_long_for_a_lock_is_given_up_alone(
+    steady: StoredCluster, migrated_postgres_url: str, limit: str
 ) -> None:
     await steady.submit("wanted", slots=SLOTS)
-    store = store_at(migrated_postgres_url, retry=TransactionRetry(give_up_s=0.1), statement_timeout_s=0.2)
+    reported: list[str] = []
+    clock = SystemClock()
+    database = Database(DatabaseSettings(migrated_postgres_url), clock=clock)
+    retry = TransactionRetry(give_up_s=0.1)
+    store = SqlStore(database, ids=SortableIds(clock), retry=retry, report=reported.append)
+    cluster = StoredCluster(store)
+
+    async def answers() -> bool:
+        with contextlib.suppress(StoreUnavailable):
+            return bool(await store.run(lambda unit: unit.fleet.all()))
+        return False
+
+    # A connection is open from here on: on a busy machine a new one may take too long.
+    await until(answers, elapse=clock.sleep, limit_s=TIMEOUT_S)
+    reported.clear()
+
+    async def stop(unit: SqlUnitOfWork) -> None:
+        await unit.transaction.execute(sa.text(f"SET LOCAL {limit} = 200"))
+        await unit.sessions.set_goal(SessionId("wanted"), Goal.STOP, BY_USER)
+
     locked, may_end = asyncio.Event(), asyncio.Event()
 
     async def hold(unit: UnitOfWork) -> None:
@@ -127,10 +151,13 @@ async def test_a_statement_that_waits_too_long_for_a_lock_makes_the_store_unavai
 
     holding = asyncio.ensure_future(steady.store.run(hold))
     await locked.wait()
-    for _ in range(5):
-        with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(StoredCluster(store).stop("wanted"), TIMEOUT_S)
+    for number in range(3):
+        with pytest.raises(StoreUnavailable, match="busy: canceling statement due to"):
+            await asyncio.wait_for(store.run_sql(stop), TIMEOUT_S)
+        # Others do not wait for that lock, and are not refused: the database is there.
+        await cluster.submit(f"other{number}", slots=SLOTS)
+    assert reported == []
     may_end.set()
     await holding
-    assert (await StoredCluster(store).stop("wanted")).status is SessionStatus.CANCELLED
+    assert (await cluster.stop("wanted")).status is SessionStatus.CANCELLED
     await store.close()

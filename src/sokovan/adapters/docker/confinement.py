@@ -10,6 +10,7 @@ from sokovan.adapters.docker.container_spec import ContainerPolicy
 from sokovan.adapters.docker.engine.client import EngineClient
 from sokovan.adapters.process.isolation.accounts import Accounts
 from sokovan.adapters.process.isolation.confinement import CONFINEMENT_LABEL, LIMITS_LABEL, SANDBOX_LABEL
+from sokovan.adapters.process.isolation.kernel_limits import open_files_limit
 from sokovan.adapters.process.isolation.sandbox import folders_of
 from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.cluster.agent import (
@@ -83,7 +84,7 @@ async def probed(engine: EngineClient, policy: ContainerPolicy, accounts: Accoun
     rootless = any(_ROOTLESS in str(option) for option in info.get("SecurityOptions") or ())
     return ContainerConfinement(
         f"{name} {version.get('Version', '')}".strip(),
-        replace(policy, cpus=int(info.get("NCPU") or 0)),
+        replace(policy, cpus=int(info.get("NCPU") or 0), open_files=open_files_limit()),
         rootless,
         None if rootless or os.geteuid() != 0 else accounts,
     )

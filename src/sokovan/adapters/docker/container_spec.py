@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sokovan.adapters.process.isolation.devices import cuda_devices
+from sokovan.adapters.process.isolation.kernel_limits import OPEN_FILES_MAX
 from sokovan.adapters.process.launch.environment import CUDA_VARIABLE, RUNTIME
 from sokovan.wire.frames import CreateKernel
 
@@ -54,11 +55,12 @@ class ContainerFolders:
 class ContainerPolicy:
     """The decisions of the operator for all containers of an agent.
 
-    `cpus` is the number of CPUs of the engine's machine.
+    `cpus` is the number of CPUs of the engine's machine, `open_files` the limit of one process.
     """
 
     read_only_root: bool = True
     cpus: int = 0
+    open_files: int = OPEN_FILES_MAX
 
 
 def container_name(marks: Mapping[str, str], kernel_id: str, attempt: int) -> str:
@@ -100,6 +102,8 @@ def container_body(
             "SecurityOpt": ["no-new-privileges"],
             "IpcMode": "private",
             "PidsLimit": launch.processes_max,
+            # As a process of the machine has them; Podman's own default is more than some machines allow.
+            "Ulimits": [_ulimit("nofile", policy.open_files), _ulimit("core", 0)],
             "RestartPolicy": {"Name": "no"},
             "LogConfig": {
                 "Type": "json-file",
@@ -109,6 +113,10 @@ def container_body(
             **_devices(launch),
         },
     }
+
+
+def _ulimit(name: str, amount: int) -> dict[str, Any]:
+    return {"Name": name, "Soft": amount, "Hard": amount}
 
 
 def _variables(launch: CreateKernel, environment: Mapping[str, str]) -> dict[str, str]:

@@ -24,6 +24,8 @@ from sokovan.ports.environment import Clock
 
 # The `synchronous` level for writes that need not be durable; the file stays consistent.
 RELAXED_SYNCHRONOUS = "NORMAL"
+# How long a server may take to cancel a statement; one that takes longer does not answer.
+CANCELLING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,8 @@ def _postgresql(url: URL, settings: DatabaseSettings) -> AsyncEngine:
     milliseconds = str(int(settings.statement_timeout_s * 1000))
     connect_args: dict[str, Any] = {
         "timeout": 5,
-        "command_timeout": settings.statement_timeout_s,
+        # Later than the server's: a server that answers cancels the statement itself, and keeps the connection.
+        "command_timeout": settings.statement_timeout_s + CANCELLING_S,
         "server_settings": {
             "application_name": settings.application,
             **({"default_transaction_read_only": "on"} if settings.read_only else {}),

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.commit_ids import begin, transaction_of
-from sokovan.adapters.sql.connections.errors import is_connection_loss, is_full_disk, is_retryable
+from sokovan.adapters.sql.connections.errors import is_connection_loss, is_contention, is_full_disk, is_retryable
 from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
@@ -45,7 +45,8 @@ Work = Callable[[SqlUnitOfWork], Awaitable[R]]
 class _Breaker:
     """Whether reads or writes work. While they do not, one attempt at a time is a probe.
 
-    All others fail at once, instead of each waiting until it gives up. `report` is called
+    All others fail at once, instead of each waiting until it gives up. A unit of work that is
+    given up because others hold its locks says nothing about the rest. `report` is called
     with the cause of a failure, and with an empty text once they work again.
     """
 
@@ -63,11 +64,13 @@ class _Breaker:
         except (SQLAlchemyError, OSError, TimeoutError) as error:
             if not _is_transient(error):
                 raise
+            if is_contention(error):
+                self._close()
+                raise _busy(error) from error
             raise StoreUnavailable(f"{self._what} fail: {self.cause}") from error
         finally:
             self._probing = False
-        self.cause = ""
-        self._report("")
+        self._close()
         return result
 
     def open(self, error: BaseException) -> None:
@@ -75,6 +78,15 @@ class _Breaker:
         if not self.cause:
             self.cause = _cause_of(error)
             self._report(self.cause)
+
+    def _close(self) -> None:
+        self.cause = ""
+        self._report("")
+
+
+def _busy(error: BaseException) -> StoreUnavailable:
+    """The error of one unit of work that others are in the way of; the database works."""
+    return StoreUnavailable(f"the database is busy: {_cause_of(error)}", hint="others hold what it needs: retry later")
 
 
 def _cause_of(error: BaseException) -> str:
@@ -195,6 +207,8 @@ class SqlStore:
                     raise
                 give_up_s = min(rule.full_disk_s, rule.give_up_s) if is_full_disk(error) else rule.give_up_s
                 if clock.monotonic_ms() >= begun + int(give_up_s * 1000):
+                    if is_contention(error):
+                        raise _busy(error) from error
                     breaker.open(error)
                     cause = breaker.cause if is_full_disk(error) else "the database did not answer"
                     raise StoreUnavailable(f"{cause} for {give_up_s:g} s") from error

@@ -66,7 +66,7 @@ class ScheduleCoordinator:
         self._replicas_changed = False
 
     def tasks(self) -> Sequence[TaskSpec]:
-        """The cycles, and the renewal of the lease while a cycle takes long."""
+        """The cycles, and what goes on during them: the lease, the time of heartbeats."""
         cycles = TaskSpec(
             "sessions",
             self.tick,
@@ -75,7 +75,9 @@ class ScheduleCoordinator:
             long_cycle_s=self._timing.current.long_cycle_s,
             due=self.next_due_s,
         )
-        return cycles, TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=self._timing.current.lease_ttl_s / 3)
+        timing = self._timing.current
+        lease = TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=timing.lease_ttl_s / 3)
+        return cycles, lease, TaskSpec("sessions-heartbeats", self._attend, long_cycle_s=timing.sweep_s)
 
     def retime(self, timing: Timing) -> None:
         """Use other timeouts and limits from now on; intervals of tasks stay as they are."""
@@ -238,6 +240,10 @@ class ScheduleCoordinator:
         before = self.leadership.fence
         if await self.leadership.held() != before:
             await self._wake()
+        return False
+
+    async def _attend(self) -> bool:
+        self._sweep.attend()
         return False
 
     async def _wake(self) -> None:

@@ -103,11 +103,14 @@ class DockerServer(LocalServer):
     def add_python_image(self, name: str = PYTHON_IMAGE) -> str:
         """Add an image with this interpreter as `python`, and return its name."""
         repository, _, tag = name.rpartition(":")
-        path = f"/images/create?fromSrc=-&repo={repository}&tag={tag}"
-        status, said = self._reply("POST", path, python_archive())
+        status, said = self._reply("POST", f"/images/create?fromSrc=-&repo={repository}", python_archive())
         last = json.loads(said.splitlines()[-1]) if said.strip() else {}
         if status != http.client.OK or "error" in last:
             raise ServerFailed(f"the image of the tests was not created: {said.decode(errors='replace')[:500]}")
+        # Podman ignores a tag at the creation.
+        status, said = self._reply("POST", f"/images/{repository}:latest/tag?repo={repository}&tag={tag}")
+        if status != http.client.CREATED:
+            raise ServerFailed(f"the image of the tests has no name: {said.decode(errors='replace')[:500]}")
         return name
 
     def close(self) -> None:

@@ -38,6 +38,11 @@ def test_slots_are_limits() -> None:
     assert (host["ShmSize"], host["PidsLimit"]) == (1 << 29, 50)
 
 
+def test_a_process_of_a_container_has_the_files_and_dumps_of_one_of_the_machine() -> None:
+    limits = {one["Name"]: one["Hard"] for one in body(ContainerPolicy(open_files=777))["HostConfig"]["Ulimits"]}
+    assert limits == {"nofile": 777, "core": 0}
+
+
 def test_more_cpus_than_the_machine_has_are_all_of_them() -> None:
     assert body(ContainerPolicy(cpus=2), slots={"cpu": 9000})["HostConfig"]["NanoCpus"] == 2_000_000_000
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.local.clock import SystemClock
@@ -331,3 +331,28 @@ async def test_while_writes_fail_one_attempt_at_a_time_probes_the_database(url: 
         assert before - database.breaks_before_commit == len(calls) <= 2
         database.breaks_before_commit = 0
         assert await cluster.store.run(counted([])) == 1
+
+
+class Cancelled(Exception):
+    """A statement that the server cancelled because it took too long."""
+
+    sqlstate = "57014"
+
+
+async def contended(_unit: UnitOfWork) -> None:
+    raise DBAPIError("UPDATE", {}, Cancelled("canceling statement due to statement timeout"))
+
+
+@pytest.mark.slow
+async def test_writes_work_again_once_one_was_only_cancelled(url: str) -> None:
+    async with flaky(url, QUICK) as (cluster, database):
+        database.breaks_before_commit = 10**6
+        with pytest.raises(StoreUnavailable):
+            await cluster.store.run(counted([]))
+        database.breaks_before_commit = 0
+        # A server that cancels a statement answers.
+        with pytest.raises(StoreUnavailable, match="busy: canceling statement"):
+            await cluster.store.run(contended)
+        calls: list[int] = []
+        await asyncio.gather(*(cluster.store.run(counted(calls)) for _ in range(10)))
+        assert len(calls) == 10

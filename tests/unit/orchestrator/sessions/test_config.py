@@ -21,6 +21,7 @@ async def test_a_coordinator_uses_the_timing_it_is_given() -> None:
     async with OrchestratedCluster.open(
         timing=Timing(long_cycle_s=4.0, lease_ttl_s=6.0, min_interval_s=0.5)
     ) as cluster:
-        cycles, lease = cluster.coordinator.tasks()
+        cycles, lease, heartbeats = cluster.coordinator.tasks()
         assert (cycles.hints, cycles.min_interval_s, cycles.long_cycle_s) == (("sessions",), 0.5, 4.0)
         assert (lease.hints, lease.long_cycle_s) == ((), 2.0)
+        assert (heartbeats.hints, heartbeats.long_cycle_s) == ((), 1.0)

@@ -38,7 +38,7 @@ async def test_the_lease_is_renewed_beside_the_cycles_and_a_new_one_wakes_them(
 ) -> None:
     first, second = cluster.coordinator, cluster.new_coordinator()
     await first.tick()
-    _, keep = second.tasks()
+    _, keep, _ = second.tasks()
     await keep.work()
     fences = [second.leadership.fence]
     await first.close()

@@ -23,6 +23,7 @@ CREDENTIALS = Path(".docker/config.json")
 CREDENTIALS_BYTES_MAX = 1 << 20
 LINE_BYTES_MAX = 1 << 20
 _HUB = "https://index.docker.io/v1/"
+_HUB_NAME = "docker.io/"
 
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _HOST = r"[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?"
@@ -63,9 +64,13 @@ class EngineImages:
         return about
 
     async def installed(self) -> tuple[str, ...]:
-        """The images of the engine by their tags, at most IMAGES_MAX."""
+        """The images of the engine by their tags, at most IMAGES_MAX.
+
+        Podman names the registry also of those that need none.
+        """
         listed = await self.engine.call("GET", "/images/json")
         tags = {str(tag) for one in listed or () for tag in one.get("RepoTags") or ()}
+        tags |= {tag.removeprefix(_HUB_NAME).removeprefix("library/") for tag in tags if tag.startswith(_HUB_NAME)}
         names = {tag.removesuffix(":latest") for tag in tags} | tags
         return tuple(sorted(name for name in names if is_name(name) and _REFERENCE.fullmatch(name)))[:IMAGES_MAX]
 

@@ -95,6 +95,11 @@ def rlimits_for(
     return tuple((kind, limit, limit) for kind, limit in _capped(limits).items())
 
 
+def open_files_limit() -> int:
+    """The most files that a process of a kernel may have open on this machine."""
+    return _capped({resource.RLIMIT_NOFILE: OPEN_FILES_MAX})[resource.RLIMIT_NOFILE]
+
+
 def _capped(limits: dict[int, int]) -> dict[int, int]:
     hard_limits = {kind: resource.getrlimit(kind)[1] for kind in limits}
     return {

@@ -7,11 +7,11 @@ import asyncio
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, InterfaceError
 
-# Serialization failure, deadlock, lock not available: the transaction may be retried.
-_TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})
-# The server stopped or is not up yet; class 08 are connection errors. 57014 is a statement timeout of the server: it
-# must count like the driver's own timeout, because either may fire first.
-_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "57014", "53100", "25006"})
+# Serialization failure, deadlock, lock not available, and a statement that the server cancelled because it took too
+# long: the server answers, others are in the way, and the transaction may be retried.
+_CONTENDED = frozenset({"40001", "40P01", "55P03", "57014"})
+# The server stopped or is not up yet; class 08 are connection errors.
+_SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "53100", "25006"})
 _DISK_FULL = frozenset({"53100"})
 _SQLITE_FULL = ("database or disk is full", "disk I/O error")
 # A full disk makes SQLite roll back the transaction, including its savepoints.
@@ -23,7 +23,12 @@ def is_retryable(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     text = str(error.orig)
-    return _state_of(error) in _TRY_AGAIN or any(sign in text for sign in _SQLITE_TRY_AGAIN)
+    return is_contention(error) or any(sign in text for sign in _SQLITE_TRY_AGAIN)
+
+
+def is_contention(error: BaseException) -> bool:
+    """Whether a transaction failed because of others, at a server that answers."""
+    return isinstance(error, DBAPIError) and _state_of(error) in _CONTENDED
 
 
 def is_full_disk(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql.connections.address import MANAGER_APPLICATION
-from sokovan.adapters.sql.connections.errors import is_connection_loss
+from sokovan.adapters.sql.connections.errors import is_connection_loss, is_retryable
 from sokovan.domain.errors import StoreUnavailable
 
 # A transaction is ended when so many looks in a row have found it silent. Looks are counted, not seconds: after a pause
@@ -74,7 +74,7 @@ class SilentClients:
             async with self._reading() as connection:
                 return await self._look(connection)
         except (SQLAlchemyError, OSError, TimeoutError) as error:
-            if not is_connection_loss(error):
+            if not (is_connection_loss(error) or is_retryable(error)):
                 raise
             raise StoreUnavailable("the database does not answer") from error
 

@@ -23,8 +23,8 @@ _SILENT = frozenset({AgentTrigger.HEARTBEAT_MISSED, AgentTrigger.DECLARED_LOST})
 
 # A session that saves its work often is written this often.
 _STORED_EVERY_MS = 10_000
-# Sweeps that may be late before the rest of the time counts as lag of the coordinator.
-_SWEEPS_LATE = 2
+# Intervals without `attend` before the rest of the time counts as lag of the event loop.
+_INTERVALS_LATE = 2
 
 
 class HeartbeatMonitor:
@@ -32,7 +32,9 @@ class HeartbeatMonitor:
 
     It counts from the last report that was new to this coordinator, and not from before it
     led: a manager that was down received no heartbeats. Nor did one whose event loop was
-    busy read them, so that the time between two sweeps counts up to a bound.
+    busy read them, so that the time between two calls of `attend` counts up to a bound. A task
+    calls it beside the cycles: in a cycle that only waits, for the store or for its requests,
+    heartbeats are read.
     """
 
     name = "heartbeats"
@@ -42,19 +44,23 @@ class HeartbeatMonitor:
         self._timing = context.timing
         self._agents = context.agents
         # Time without the lag, and when on this scale each agent was heard last, with the time of that report.
-        self._watched_ms, self._swept_ms = 0, 0
+        self._watched_ms, self._attended_ms = 0, 0
         self._heard: dict[AgentId, tuple[int | None, int]] = {}
 
     def clear(self) -> None:
         """Forget since when agents are known."""
         self._heard.clear()
 
+    def attend(self) -> None:
+        """Count the time since the last call, in which the event loop read heartbeats."""
+        now_ms = self._clock.monotonic_ms()
+        most_ms = round(_INTERVALS_LATE * self._timing.current.sweep_s * 1000)
+        self._watched_ms += min(now_ms - self._attended_ms, most_ms)
+        self._attended_ms = now_ms
+
     async def handle(self, cycle: CycleInput) -> bool:
         """Move every agent whose heartbeat is overdue or has resumed."""
-        now_ms = self._clock.monotonic_ms()
-        most_ms = round(_SWEEPS_LATE * self._timing.current.sweep_s * 1000)
-        self._watched_ms += min(now_ms - self._swept_ms, most_ms)
-        self._swept_ms = now_ms
+        self.attend()
         moves = [(one, trigger) for one, info in cycle.agents.items() if (trigger := self._trigger(info)) is not None]
         if any(trigger in _SILENT for _, trigger in moves):
             moves = await self._still_silent(moves)

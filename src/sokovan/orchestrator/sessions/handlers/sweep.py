@@ -55,6 +55,12 @@ class PeriodicSweep:
             if isinstance(handler, AgentHealthMonitor):
                 handler.session_changed(before, after)
 
+    def attend(self) -> None:
+        """Let the handlers know that the event loop is not busy."""
+        for handler in self._handlers:
+            if isinstance(handler, HeartbeatMonitor):
+                handler.attend()
+
     def next_due_s(self) -> float:
         """Seconds until the next sweep."""
         if self._swept_ms is None:

@@ -41,6 +41,12 @@ async def test_the_installed_images_are_named_by_their_tags(tmp_path: Path) -> N
         assert await EngineImages(engine.client, tmp_path).installed() == ("a", "a:latest", "b/c:1")
 
 
+async def test_images_of_podman_have_their_short_names_too(tmp_path: Path) -> None:
+    listed = [{"RepoTags": ["docker.io/library/python:3.12", "docker.io/lab/a:1"]}]
+    async with canned_engine({"GET /images/json": (200, listed)}) as engine:
+        assert {"python:3.12", "lab/a:1"} < set(await EngineImages(engine.client, tmp_path).installed())
+
+
 async def test_a_pull_reports_each_step_once_and_the_problem(tmp_path: Path) -> None:
     steps = [{"id": "1", "status": "Downloading"}, {"id": "1", "status": "Downloading"}, {"status": "Verifying"}]
     content = b"".join(json.dumps(step).encode() + b"\n" for step in [*steps, {"error": "no space left"}])

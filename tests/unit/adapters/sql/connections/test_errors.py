@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
-from sokovan.adapters.sql.connections.errors import is_connection_loss, is_retryable
+from sokovan.adapters.sql.connections.errors import is_connection_loss, is_contention, is_retryable
 
 
 class DriverError(Exception):
@@ -18,8 +18,9 @@ def of_state(sqlstate: str) -> DBAPIError:
     return DBAPIError("SELECT 1", {}, DriverError(sqlstate=sqlstate))
 
 
-@pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03"])
-def test_a_deadlock_or_a_failed_serialization_asks_for_another_try(sqlstate: str) -> None:
+@pytest.mark.parametrize("sqlstate", ["40001", "40P01", "55P03", "57014"])
+def test_a_transaction_that_others_are_in_the_way_of_asks_for_another_try(sqlstate: str) -> None:
+    assert is_contention(of_state(sqlstate))
     assert is_retryable(of_state(sqlstate))
     assert not is_connection_loss(of_state(sqlstate))
 
@@ -33,6 +34,7 @@ def test_a_busy_file_asks_for_another_try() -> None:
 def test_a_server_that_went_away_is_a_lost_connection(sqlstate: str) -> None:
     assert is_connection_loss(of_state(sqlstate))
     assert not is_retryable(of_state(sqlstate))
+    assert not is_contention(of_state(sqlstate))
 
 
 def test_a_broken_socket_is_a_lost_connection() -> None:

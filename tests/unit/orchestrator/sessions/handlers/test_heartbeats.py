@@ -1,10 +1,13 @@
 """Heartbeat timeouts count from the last report, on this process's clock."""
 
+import asyncio
+
 import pytest
 
 from sokovan.agent.messages import DevicesChecked
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.orchestrator.periodic_tasks import PeriodicTask, TaskFailure
 from sokovan.orchestrator.sessions.config import HeartbeatTimeouts, Timing
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -72,6 +75,27 @@ async def test_the_lag_of_the_coordinator_is_no_silence_of_agents(cluster: Orche
         stall.seconds = 59.0
         await cluster.pass_time(1)
         assert await status(cluster) is AgentStatus.ALIVE
+
+
+async def test_an_agent_is_suspect_in_time_though_cycles_wait_long(cluster: OrchestratedCluster) -> None:
+    silent, _speaking = await cluster.agent("a1"), await cluster.agent("a2")
+    await cluster.settle()
+    failures: list[TaskFailure] = []
+    beside = PeriodicTask(
+        cluster.coordinator.tasks()[-1], clock=cluster.clock, hints=cluster.hints, failed=failures.append
+    )
+    running = asyncio.create_task(beside.run())
+    # A cycle that waits for the store: the event loop is free, and reads heartbeats.
+    stall = Stall(cluster)
+    cluster.coordinator.handlers = (stall, *cluster.coordinator.handlers)
+    silent.speaking = False
+    for _ in range(3):
+        stall.seconds = 7.0
+        await cluster.pass_time(1)
+    beside.stop()
+    await running
+    assert (await status(cluster), await status(cluster, "a2")) == (AgentStatus.SUSPECT, AgentStatus.ALIVE)
+    assert failures == []
 
 
 async def test_a_heartbeat_that_came_during_a_cycle_counts_in_it(cluster: OrchestratedCluster) -> None:
