@@ -41,9 +41,9 @@ export function NewPage() {
     );
     return () => stopped.abort();
   }, [like]);
-  // One dry run at a time: the server would go on with those that are given up here.
+  // One dry run at a time: the server would go on with those that are given up here. None once it is submitted: its name is taken then.
   const planned = useResource<PlanView | null>(
-    "plan", (signal) => (ready ? call("sessions/plan", { method: "POST", body, signal }) : Promise.resolve(null)), body, WAIT_MS,
+    "plan", (signal) => (ready && !busy ? call("sessions/plan", { method: "POST", body, signal }) : Promise.resolve(null)), body, WAIT_MS,
   );
   const plan = planned.problem || !ready ? null : planned.value;
   const problem = refusal ?? planned.problem;
