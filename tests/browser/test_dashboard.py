@@ -115,6 +115,19 @@ def test_a_gang_is_submitted_watched_and_stopped(dashboard: Dashboard) -> None:
         page.locator(".bar .state", has_text=re.compile("terminated|failure|success|cancelled")).wait_for()
 
 
+def test_what_was_submitted_is_not_planned_any_more(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/new") as page:
+        # Neither is answered.
+        page.route(re.compile("/api/v1/sessions(/plan)?$"), lambda _route: None)
+        page.get_by_label("Name", exact=True).fill("sent")
+        with page.expect_request("**/sessions/plan") as plan:
+            page.get_by_label("Command").fill("true")
+        with page.expect_event("requestfailed") as given_up:
+            page.get_by_role("button", name="Submit").click()
+        # On a busy server it would come after the session, and find its own name taken.
+        assert given_up.value == plan.value
+
+
 def test_an_impossible_request_says_why(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/new") as page:
         page.get_by_label("Command").fill("true")

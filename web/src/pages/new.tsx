@@ -41,10 +41,18 @@ export function NewPage() {
     );
     return () => stopped.abort();
   }, [like]);
-  // One dry run at a time: the server would go on with those that are given up here. None once it is submitted: its name is taken then.
-  const planned = useResource<PlanView | null>(
-    "plan", (signal) => (ready && !busy ? call("sessions/plan", { method: "POST", body, signal }) : Promise.resolve(null)), body, WAIT_MS,
-  );
+  // What was sent is not planned any more: on a busy server its own name would be taken by then.
+  const sending = useRef(new AbortController());
+  const dryRun = (signal: AbortSignal): Promise<PlanView | null> => {
+    const sent = sending.current.signal;
+    if (!ready || sent.aborted) return Promise.resolve(null);
+    return call<PlanView>("sessions/plan", { method: "POST", body, signal: AbortSignal.any([signal, sent]) }).catch((error: unknown) => {
+      if (sent.aborted) return null;
+      throw error;
+    });
+  };
+  // One dry run at a time: the server would go on with those that are given up here.
+  const planned = useResource<PlanView | null>("plan", dryRun, body, WAIT_MS);
   const plan = planned.problem || !ready ? null : planned.value;
   const problem = refusal ?? planned.problem;
   const change = (changes: Partial<Draft>) => {
@@ -55,11 +63,14 @@ export function NewPage() {
   const send = (event: Event) => {
     event.preventDefault();
     setBusy(true);
+    sending.current.abort();
     call<SessionView>("sessions", { method: "POST", body: { ...body, ...(base?.secrets.length ? { secrets } : {}) }, key: key.current }).then(
       (view) => go(`/sessions/${encodeURIComponent(view.id)}`),
       (error: unknown) => {
         setBusy(false);
         if (error instanceof Problem) setRefusal(error.view);
+        sending.current = new AbortController();
+        planned.retry();
       },
     );
   };
