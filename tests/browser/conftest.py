@@ -25,7 +25,7 @@ def missing() -> str:
     return "" if Assets().is_built else "the dashboard is not built: make web"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     """A browser in front of a server; each test opens pages of its own."""
     lacks = missing()

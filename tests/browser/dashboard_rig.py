@@ -19,6 +19,21 @@ AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
 LIMIT_MS = 180_000
 # WCAG 2.2 at level AA.
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
+PAGES = {
+    "/ui/": "Overview",
+    "/ui/sessions": "Sessions",
+    "/ui/new": "New session",
+    "/ui/cluster": "Cluster",
+    "/ui/cluster?view=table": "Cluster",
+    "/ui/queues": "Queues",
+    "/ui/deployments": "Deployments",
+    "/ui/timeline": "Timeline",
+    "/ui/history": "History",
+    "/ui/what-if": "What if",
+    "/ui/deployments/new": "New deployment",
+    "/ui/admin": "Administration",
+    "/ui/admin?tab=keys": "Administration",
+}
 # Needs no setuid helper, which containers do not have; the pages are our own.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
 
