@@ -291,10 +291,12 @@ def test_ended_sessions_are_in_the_history_and_on_the_timeline(dashboard: Dashbo
         assert "name=nothing-of-this-name" in page.url
 
 
-def test_a_deployment_is_created_asked_updated_rolled_back_and_deleted(dashboard: Dashboard) -> None:
+def test_a_deployment_is_created_asked_promoted_rolled_back_and_deleted(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/deployments") as page:
         page.get_by_role("link", name="New deployment").click()
         page.get_by_label("Name", exact=True).fill("chatty")
+        # All replicas fit on the agent that runs programs; simulated ones answer nothing.
+        page.get_by_label("CPU of each").fill("0.1")
         page.get_by_role("button", name="Show the command of a replica").click()
         page.locator(".badge", has_text="Each replica runs").wait_for()
         assert "sokovan serve toy --name chatty" in text_of(page, ".actions .copy")
@@ -318,10 +320,20 @@ def test_a_deployment_is_created_asked_updated_rolled_back_and_deleted(dashboard
         form.get_by_label("Strategy").select_option("canary")
         form.get_by_role("button", name="Update", exact=True).click()
         page.get_by_role("status").filter(has_text="Revision 1 changes to 2 (canary").wait_for()
+        page.get_by_role("button", name="Promote").click()
+        asked = page.get_by_role("dialog")
+        assert "sokovan deployment promote chatty" in asked.inner_text()
+        asked.get_by_role("button", name="Promote", exact=True).click()
+        page.get_by_role("status").filter(has_text="changes to").wait_for(state="detached")
+        assert '"number": 2' in dashboard.sokovan("deployment", "show", "chatty", "--json")
+        form.get_by_label("Memory of each").fill("310MiB")
+        form.get_by_label("Strategy").select_option("canary")
+        form.get_by_role("button", name="Update", exact=True).click()
+        page.get_by_role("status").filter(has_text="Revision 2 changes to 3 (canary").wait_for()
         page.get_by_role("button", name="Roll back").click()
         page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
         page.get_by_role("status").filter(has_text="changes to").wait_for(state="detached")
-        assert '"number": 1' in dashboard.sokovan("deployment", "show", "chatty", "--json")
+        assert '"number": 2' in dashboard.sokovan("deployment", "show", "chatty", "--json")
         assert violations(page, *RULES) == []
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
