@@ -1,4 +1,4 @@
-"""Scripts that tests of the dashboard run in its pages."""
+"""Scripts that tests of the dashboard run in its pages, and hostile texts that pages show."""
 
 # As if a link had been followed: loading everything again for each page takes longer.
 GOES = "(to) => { history.pushState(null, '', to); dispatchEvent(new PopStateEvent('popstate')); }"
@@ -23,3 +23,7 @@ ADDS_A_USER = """() => fetch('/api/v1/users/eve', {
   method: 'PUT', body: JSON.stringify({name: 'eve', domain: 'default'}),
   headers: {'X-Sokovan-Proof': localStorage['sokovan-proof'], 'Content-Type': 'application/json'},
 }).then((answer) => answer.status)"""
+# Colours, the title of a window, a bell, a page, a tag, and marks that turn the order of text around.
+HOSTILE = "\\033[31mred\\033[0m \\033]0;title\\007 \\f <script>alert(1)</script> \\342\\200\\256gnp.exe\\n"
+# A tag, a mark that turns the order of text around, and more than fits in any line.
+NASTY = "<img src=x onerror=alert(1)>\u202egnp.exe" + "x" * 3000

@@ -8,18 +8,21 @@ import re
 import pytest
 
 from tests.browser.dashboard_rig import LIMIT_MS, PAGES, RULES, Dashboard, text_of, violations
-from tests.browser.page_scripts import ADDS_A_USER, GOES, HOLDS_NOTHING, IS_TOO_WIDE, READS, STOPS_WITH_A_REASON
+from tests.browser.page_scripts import (
+    ADDS_A_USER,
+    GOES,
+    HOLDS_NOTHING,
+    HOSTILE,
+    IS_TOO_WIDE,
+    NASTY,
+    READS,
+    STOPS_WITH_A_REASON,
+)
 
 pytestmark = pytest.mark.server
 
 # A label that agents with simulated kernels have.
 REAL = "sokovan.fake not exists"
-# Colours, the title of a window, a bell, a page, a tag, and marks that turn the order of text around.
-HOSTILE = "\\033[31mred\\033[0m \\033]0;title\\007 \\f <script>alert(1)</script> \\342\\200\\256gnp.exe\\n"
-
-
-# A tag, a mark that turns the order of text around, and more than fits in any line.
-NASTY = "<img src=x onerror=alert(1)>\u202egnp.exe" + "x" * 3000
 # Keys reach the shell from here on.
 TYPED = ".terminal-field:focus"
 FAULT = "3 uncorrected memory errors; reset the device"
