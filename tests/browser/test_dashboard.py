@@ -7,17 +7,8 @@ import re
 
 import pytest
 
+from tests.browser import page_scripts as scripts
 from tests.browser.dashboard_rig import LIMIT_MS, PAGES, RULES, Dashboard, text_of, violations
-from tests.browser.page_scripts import (
-    ADDS_A_USER,
-    GOES,
-    HOLDS_NOTHING,
-    HOSTILE,
-    IS_TOO_WIDE,
-    NASTY,
-    READS,
-    STOPS_WITH_A_REASON,
-)
 
 pytestmark = pytest.mark.server
 
@@ -153,20 +144,20 @@ def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard)
 def test_a_faulty_device_is_counted_and_its_fault_named(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/sessions") as page:
         # Simulated devices have no faults: the server's own answer gets one.
-        fleet = page.evaluate(READS, "fleet")
+        fleet = page.evaluate(scripts.READS, "fleet")
         fleet["device_fault"] = [FAULT, *[""] * (len(fleet["device"]) - 1)]
         page.route("**/api/v1/fleet", lambda route: route.fulfill(json=fleet))
-        page.evaluate(GOES, f"/ui/cluster?agent={fleet['agents'][fleet['device_agent'][0]]}")
+        page.evaluate(scripts.GOES, f"/ui/cluster?agent={fleet['agents'][fleet['device_agent'][0]]}")
         page.get_by_role("list", name="faulty devices").get_by_text(FAULT).wait_for()
         page.get_by_text("1 faulty", exact=True).wait_for()
         assert violations(page, *RULES) == []
-        page.evaluate(GOES, "/ui/cluster?view=table")
+        page.evaluate(scripts.GOES, "/ui/cluster?view=table")
         page.get_by_text("of 8 devices (1 faulty)").wait_for()
         name = fleet["agents"][fleet["device_agent"][0]]
-        agents = page.evaluate(READS, "agents?limit=500")
+        agents = page.evaluate(scripts.READS, "agents?limit=500")
         next(one for one in agents["items"] if one["id"] == name)["device_faults"] = {"0": FAULT}
         page.route("**/api/v1/agents?*", lambda route: route.fulfill(json=agents))
-        page.evaluate(GOES, "/ui/")
+        page.evaluate(scripts.GOES, "/ui/")
         attention = page.get_by_role("region", name="needs attention")
         attention.get_by_role("listitem").filter(has_text=name).get_by_text(f"device 0: {FAULT}").wait_for()
         assert violations(page, *RULES) == []
@@ -191,7 +182,7 @@ def test_first_use_from_a_code_to_the_end_of_a_session(dashboard: Dashboard) -> 
     fresh = dashboard.context.browser.new_context()
     with dashboard.watched(fresh, dashboard.address()) as page:
         page.get_by_role("link", name="New session").click()
-        page.get_by_label("Command").fill(f"sh -c 'printf \"{HOSTILE}\"; exec sleep 600'")
+        page.get_by_label("Command").fill(f"sh -c 'printf \"{scripts.HOSTILE}\"; exec sleep 600'")
         page.get_by_label("Name", exact=True).fill("first")
         page.get_by_label("Labels of agents").fill(REAL)
         page.get_by_text("would start now").wait_for()
@@ -365,7 +356,7 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         page.get_by_label("Or enter an API key").fill(token)
         page.get_by_role("button", name="Log in").click()
         page.get_by_text("This is for administrators.").wait_for()
-        assert page.evaluate(ADDS_A_USER) == 403
+        assert page.evaluate(scripts.ADDS_A_USER) == 403
         page.get_by_role("button", name="Keys").click()
         row = page.get_by_role("row", name=re.compile("ada"))
         row.wait_for()
@@ -395,21 +386,21 @@ def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> N
 
 
 def test_hostile_texts_are_shown_as_texts_and_break_no_page(dashboard: Dashboard) -> None:
-    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sh", "-c", "sleep 600", NASTY)
+    dashboard.sokovan("run", "-d", "--name", "nasty", "--cpus", "0.1", "--", "sh", "-c", "sleep 600", scripts.NASTY)
     dashboard.sokovan("wait", "nasty", "--until", "running")
     with dashboard.page("/ui/sessions/nasty") as page:
         command = page.locator(".facts code", has_text="sleep 600")
         command.wait_for()
         assert "<img src=x onerror=alert(1)>\ufffdgnp.exe" in command.inner_text()
-        assert not page.evaluate(IS_TOO_WIDE)
-        assert page.evaluate(STOPS_WITH_A_REASON, ["nasty", NASTY[:400]]) == 202
+        assert not page.evaluate(scripts.IS_TOO_WIDE)
+        assert page.evaluate(scripts.STOPS_WITH_A_REASON, ["nasty", scripts.NASTY[:400]]) == 202
         page.locator(".bar .state", has_text="cancelled").wait_for()
         page.locator(".facts dd", has_text="\ufffdgnp.exe").nth(1).wait_for()
         for path in ("/ui/sessions?q=nasty", "/ui/history?name=nasty", "/ui/admin?tab=log&target=nasty"):
-            page.evaluate(GOES, path)
+            page.evaluate(scripts.GOES, path)
             page.get_by_text("nasty").first.wait_for()
             assert page.locator("main img").count() == 0
-            assert not page.evaluate(IS_TOO_WIDE)
+            assert not page.evaluate(scripts.IS_TOO_WIDE)
             assert "\u202e" not in page.locator("main").inner_text()
 
 
@@ -470,7 +461,7 @@ def test_the_palette_goes_anywhere_by_name_and_a_filter_is_saved(dashboard: Dash
 def test_no_page_has_a_barrier_that_axe_knows(dashboard: Dashboard) -> None:
     with dashboard.page() as page:
         for path, title in PAGES.items():
-            page.evaluate(GOES, path)
+            page.evaluate(scripts.GOES, path)
             page.get_by_role("heading", name=title, exact=True).wait_for(timeout=LIMIT_MS)
             page.get_by_label("theme").select_option("light")
             assert violations(page, *RULES) == [], path
@@ -483,7 +474,7 @@ def test_no_page_has_a_barrier_that_axe_knows(dashboard: Dashboard) -> None:
 def test_a_filter_finds_sessions_that_the_browser_does_not_hold(dashboard: Dashboard) -> None:
     dashboard.sokovan("run", "-d", "--name", "far-away", "--cpus", "0.1", "--", "sleep", "600")
     with dashboard.page("/ui/sessions") as page:
-        page.add_init_script(HOLDS_NOTHING)
+        page.add_init_script(scripts.HOLDS_NOTHING)
         page.goto(f"{dashboard.url}/ui/sessions")
         page.get_by_text("a filter by name, id, user, queue or reason finds older ones").wait_for()
         assert page.get_by_role("row", name=re.compile("far-away")).count() == 0
