@@ -195,11 +195,11 @@ def roles(
     Parameters
     ----------
     api
-        Name of the API's role; default: that of storage.api_url, or sokovan_api.
+        Role of the API; default: of storage.api_url, or sokovan_api.
     coordinator
-        Name of the coordinators' role; default: sokovan_coordinator.
+        Role of coordinators; default: sokovan_coordinator.
     migration
-        Name of the owner of the tables; default: the one that migrates now.
+        Owner of the tables; default: who migrates now.
     """
     read = _sources(settings, data, {}).read()
     from sokovan.entrypoints.cluster import database_users  # noqa: PLC0415  # SQLAlchemy loads only here
