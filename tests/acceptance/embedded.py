@@ -20,7 +20,7 @@ import httpx2
 from sokovan.entrypoints.audit import audited
 from tests.acceptance.fast_timings import FastTimings
 from tests.forked_commands import REQUEST_MAX, ForkedCommand, command_process
-from tests.kernel_ports import kernel_ports
+from tests.kernel_ports import Rigs, ports_variable
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Embedded:
             "XDG_DATA_HOME": str(self.folder / "data"),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "NO_COLOR": "1",
-            **kernel_ports(0),
+            **ports_variable(Rigs.ACCEPTANCE),
         }
 
     def begin(self, *options: str) -> None:

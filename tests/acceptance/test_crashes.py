@@ -181,9 +181,9 @@ def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp
     armed = tmp_path / "holds" / "armed"
     armed.parent.mkdir()
     timings = FastTimings(holds=str(armed.parent), lease_s=LEASE_S, settled_s=0.5, dies_after=KILLED_AFTER[0])
-    server, ports = Embedded(tmp_path / "up", timings=timings), ("--kernel-ports", "23000-23009")
+    server = Embedded(tmp_path / "up", timings=timings)
     with ended_well(server):
-        server.start(*ports)
+        server.start()
         server.cli_json("serve", "toy", "--name", "rolls", "--cpus", "0.2", "--mem", "128MiB")
         updated = server.cli("deployment", "update", "rolls", "--detach", "--", "--tokens", "3")
         assert updated.returncode == 0, updated.stderr
@@ -193,7 +193,7 @@ def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp
             assert server.stop() == -signal.SIGKILL
             armed.unlink()
             server.timings = replace(timings, dies_after=commits)
-            server.start(*ports)
+            server.start()
 
         def view() -> dict[str, Any]:
             found: dict[str, Any] = server.cli_json("deployment", "show", "rolls")

@@ -23,6 +23,7 @@ import pytest
 from sokovan.testing.servers.llama_engine import install, write_model
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
+from tests.kernel_ports import Rigs, kernel_ports
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -33,22 +34,16 @@ HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Embedded, Mapping[str, Any]]]:
     """A server with a deployment of the toy engine, and what `serve` printed."""
     server = Embedded(tmp_path_factory.mktemp("serving"))
     with ended_well(server):
-        server.start(*kernel_ports(worker_id))
+        server.start()
         try:
             yield server, server.cli_json("serve", "toy", "--name", NAME, "--replicas", "2", *SMALL)
         finally:
             server.cli("deployment", "rm", NAME, "--yes")
             until(lambda: not server.cli_json("deployment", "ls"), limit_s=LIMIT_S, what="the deployment has ended")
-
-
-def kernel_ports(worker_id: str) -> tuple[str, str]:
-    """Ports of its own: another worker has such a server too, and two engines cannot bind one port."""
-    first = 22_000 + 100 * int(worker_id.removeprefix("gw") if worker_id != "master" else 0)
-    return "--kernel-ports", f"{first}-{first + 99}"
 
 
 def view(server: Embedded) -> Mapping[str, Any]:
@@ -379,13 +374,12 @@ door.serve_forever()
 
 
 def test_a_program_that_took_the_port_before_the_engine_gets_no_request(
-    served: tuple[Embedded, Mapping[str, Any]], worker_id: str
+    served: tuple[Embedded, Mapping[str, Any]],
 ) -> None:
     server, _ = served
-    first, last = map(int, kernel_ports(worker_id)[1].split("-"))
     options = ("--name", "late", "--engine", "custom", *SMALL, "--detach", "--json")
     with contextlib.ExitStack() as stack:
-        for port in range(first, last + 1):
+        for port in kernel_ports(Rigs.ACCEPTANCE):
             other = taken(port)
             if other is not None:
                 stack.enter_context(other)
@@ -411,7 +405,7 @@ def test_a_program_that_took_the_port_before_the_engine_gets_no_request(
 
 
 def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(
-    served: tuple[Embedded, dict[str, Any]], worker_id: str
+    served: tuple[Embedded, dict[str, Any]],
 ) -> None:
     server, told = served
     assert asked(told).status_code == 200
@@ -431,7 +425,7 @@ def test_without_its_manager_a_port_that_another_program_took_gets_no_byte(
                 received.append(connection.recv(1024))
     assert received, "it was connected to, at least by a probe"
     assert set(received) == {b""}
-    server.start(*kernel_ports(worker_id))
+    server.start()
     told["url"] = f"{server.about['gateway']}/v1"
     serves(server, view(server)["replicas_desired"])
     assert asked(told).status_code == 200

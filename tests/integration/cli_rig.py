@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked_commands import ForkedCommand, command_process
-from tests.kernel_ports import kernel_ports
+from tests.kernel_ports import Rigs, ports_variable
 
 READY = "ready in"
 TIMEOUT_S = 180
@@ -32,7 +32,11 @@ class Rig:
     def __post_init__(self) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SOKOVAN_")}
         folders = {"XDG_DATA_HOME": self.home / "data", "XDG_CONFIG_HOME": self.home / "config", "HOME": self.home}
-        self.environment = {**kept, **{name: str(path) for name, path in folders.items()}, **kernel_ports(1)}
+        self.environment = {
+            **kept,
+            **{name: str(path) for name, path in folders.items()},
+            **ports_variable(Rigs.COMMAND_LINE),
+        }
 
     def sokovan(self, *words: str, given: str = "", timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
         """A command line, run to its end."""

@@ -21,7 +21,6 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import AllocationContext, AllocationError, AllocationRefused, Assignment
-from sokovan.ports.environment import Clock
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
 from tests.integration.crowds import store_at, violations
@@ -64,16 +63,17 @@ class Race:
 class Unwatched:
     """Batches that have begun since the watcher last looked: few, however slow it is."""
 
-    def __init__(self, begun: Semaphore) -> None:
-        self._left = begun
+    def __init__(self, left: Semaphore) -> None:
+        self._left = left
 
     @classmethod
     def shared(cls) -> Unwatched:
         """One for all processes of a race."""
         return cls(multiprocessing.get_context("forkserver").Semaphore(UNWATCHED_MAX))
 
-    async def begin(self, clock: Clock) -> None:
+    async def begin(self) -> None:
         """Begin a batch, as soon as the watcher lets it."""
+        clock = SystemClock()
         while not self._left.acquire(block=False):
             await clock.sleep(PAUSE_S)
 
@@ -110,7 +110,7 @@ class Racer:
         """Until nothing waits for this racer."""
         self._random.shuffle(self._waiting)
         while self._waiting:
-            await self._unwatched.begin(SystemClock())
+            await self._unwatched.begin()
             size = self._random.choice(self._task.batches)
             batch, self._waiting = self._waiting[:size], self._waiting[size:]
             no_room = await self._alone(batch[0]) if len(batch) == 1 else await self._together(batch)

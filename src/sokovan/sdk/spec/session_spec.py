@@ -111,6 +111,7 @@ GROUP_FIELDS: Mapping[str, Field] = {
     "nominated": Field("nominated", fields.text, _TEXT, "agent that is preferred if it has room"),
 }
 _GROUP_NEEDS = ("name",)
+# All keys of a group; those above a session without groups has too.
 GROUP_KEYS: Mapping[str, Field] = {
     **GROUP_FIELDS,
     "priority": Field("priority", fields.number, _NUMBER, "kernels with a higher priority are placed first"),
