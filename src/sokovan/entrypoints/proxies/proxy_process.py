@@ -23,6 +23,7 @@ from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInU
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
 from sokovan.entrypoints.settings.listen_address import is_this_machine
 from sokovan.entrypoints.web.file_limits import raise_open_files
+from sokovan.entrypoints.web.listener import bound_listener
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
@@ -78,17 +79,10 @@ def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
 
     A `shared` one lets other processes bind the same port.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        found.bind((host, port))
+        return bound_listener(host, port, shared=shared)
     except OSError as error:
-        found.close()
         raise ProxyPortTaken(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return found
 
 
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
