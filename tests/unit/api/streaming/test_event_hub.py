@@ -13,7 +13,7 @@ from sokovan.api.errors import StreamsFull
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming import event_hub
 from sokovan.api.streaming.event_hub import EventHub, EventListener
-from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, VerdictsChanged
+from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.events import Delivery, Subscription
@@ -186,3 +186,33 @@ async def test_a_hub_that_closes_wakes_every_stream() -> None:
         hub.close()
         assert await waiting
         assert hub.closing
+
+
+def submitted(*ids: SessionId, count: int = 0) -> SessionsSubmitted:
+    return SessionsSubmitted(at_ms=0, session_ids=ids, count=count or len(ids))
+
+
+def test_what_was_announced_is_not_told_again_when_the_bus_has_it() -> None:
+    hub = hub_on(VirtualClock())
+    first = SessionId("first")
+    with hub.listening("k") as all_of_it, hub.listening("k", S1) as one:
+        for event in (submitted(S1), submitted(S2), submitted(first, count=9_000)):
+            hub.announce(event)
+        assert len(all_of_it.take()[0]) == 3
+        assert one.has_events
+        # The sessions of some requests are stored together, and an array is named by more than its first.
+        hub.dispatch(Delivery(events=(submitted(S1, S2), submitted(first, SessionId("second"), count=9_000))))
+        assert all_of_it.take() == ([], False)
+        other = submitted(S1, SessionId("of-another-process"))
+        hub.dispatch(Delivery(events=(other,)))
+        assert all_of_it.take() == ([other], False)
+
+
+def test_announced_sessions_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_hub, "ANNOUNCED_MAX", 1)
+    hub = hub_on(VirtualClock())
+    hub.announce(submitted(S1))
+    hub.announce(submitted(S2))
+    with hub.listening("k") as all_of_it:
+        hub.dispatch(Delivery(events=(submitted(S1), submitted(S2))))
+        assert all_of_it.take() == ([submitted(S1)], False)
