@@ -8,7 +8,7 @@ some of its kernels. It is made when the first starving session appears.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 
+PREEMPT = "preempt"
+RECLAIM = "reclaim"
 # A session that reports no checkpoints counts as saved this long ago at the latest.
 ASSUMED_CHECKPOINT_S = 600
 # How long the minimum of a session is not evicted after its start, by action.
-MIN_RUNTIME_S = {"preempt": 60, "reclaim": 300}
+MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
 
@@ -195,7 +197,8 @@ class VictimTable:
         self.name_rank[np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)] = np.arange(len(names))
         width = workspace.width
         released = [shape.released[width : 2 * width] for shape in self.shapes]
-        self.released: Ints = np.array(released, np.int64).reshape(len(released), width)[self.shape]
+        self.shape_released: Ints = np.array(released, np.int64).reshape(len(released), width)
+        self.released: Ints = self.shape_released[self.shape]
         # Sessions that were placed, reserved or evicted in this cycle give nothing (more).
         self.untouchable: Flags = np.zeros(len(sessions), bool)
         self.broken: Flags = np.array([one.broken for one in sessions], bool)
@@ -208,13 +211,18 @@ class VictimTable:
         self.kernels_of: Counter[str] = Counter()  # running kernels by user
         for one in sessions:
             self.kernels_of[one.session.owner.user] += len(one.rows)
-        # Orders of candidates that takers of the same queue share (see `order`).
-        self.orders: dict[tuple[str, str], Any] = {}
+        self.highest: Ints = np.maximum(self.session_priority, self.priority)
+        self.touchable: Flags = np.ones(len(kernels), bool)  # rows of sessions that are not untouchable
+        self.placed: bool = bool((self.agent >= 0).all())  # whether the agents of all rows are known
+        # Columns and orders that takers share (see `queue_columns` and `order`).
+        self.kept: dict[tuple[str, ...], Any] = {}
 
     def keep_off(self, session_id: str) -> None:
         """Take no (more) kernels of a session in this cycle."""
         if session_id in self.index:
+            rows = self.sessions[self.index[session_id]].rows
             self.untouchable[self.index[session_id]] = True
+            self.touchable[rows.start : rows.stop] = False
 
     def _may_move(self, session: SessionWorkload) -> bool:
         """Whether a session may be moved: at most once an hour."""
@@ -240,6 +248,10 @@ class VictimTable:
         for row in rows:
             found.setdefault(int(self.session[row]), []).append(row)
         return found
+
+    def rows_of(self, sessions: Flags) -> Iterator[range]:
+        """The rows of each of these sessions."""
+        return (self.sessions[one].rows for one in np.flatnonzero(sessions).tolist())
 
     def ends(self, session: int, rows: Collection[int]) -> bool:
         """Whether these rows are all that a session runs."""
