@@ -12,7 +12,6 @@ from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.uploads import require_upload
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import BodyTooLarge
-from sokovan.api.mapping.events import submitted_event
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.problems import problem_of
@@ -49,7 +48,7 @@ class SessionBatchRoutes:
         self._controller, self._uploads = dependencies.controller, dependencies.uploads
         self._line_max = context.settings.body_bytes_max
         self._pace = LinePace(dependencies.clock)
-        self._clock, self._hub = dependencies.clock, context.streams.hub
+        self._hub = context.streams.hub
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -107,7 +106,7 @@ class SessionBatchRoutes:
         stored = await self._controller.submit_many(list(requests.values()), sender.caller)
         created = [one.session for one in stored if not isinstance(one, SokovanError) and one.fresh]
         if created:
-            self._hub.announce(submitted_event(created, self._clock.now_ms()))
+            self._hub.announce(created)
         for place, outcome in zip(requests, stored, strict=True):
             if isinstance(outcome, SokovanError):
                 outcomes[place] = _refused(outcome, sender)

@@ -14,7 +14,6 @@ from sokovan.api.access.lookup import array_named, read_summary, require_known, 
 from sokovan.api.access.uploads import require_upload
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.arrays import array_view
-from sokovan.api.mapping.events import submitted_event
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_views, session_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
@@ -35,7 +34,7 @@ class SessionRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._controller = dependencies.store, dependencies.controller
-        self._uploads, self._clock, self._hub = dependencies.uploads, dependencies.clock, context.streams.hub
+        self._uploads, self._hub = dependencies.uploads, context.streams.hub
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -85,7 +84,7 @@ class SessionRoutes:
         submission = await self._controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
         if submission.fresh:
-            self._hub.announce(submitted_event([record], self._clock.now_ms()))
+            self._hub.announce([record])
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from sokovan.api.errors import StreamsFull
-from sokovan.api.mapping.events import sessions_of
+from sokovan.api.mapping.events import sessions_of, submitted_event
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming.event_memory import RecentEvents
 from sokovan.domain.events import Event, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import SessionId
+from sokovan.domain.records import SessionRecord
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.events import Delivery, EventBus
 
@@ -116,8 +117,12 @@ class EventHub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def announce(self, event: SessionsSubmitted) -> None:
-        """Dispatch what this process has stored, ahead of the bus: that waits for the scheduler."""
+    def announce(self, sessions: Sequence[SessionRecord]) -> None:
+        """Tell the streams of sessions of one owner that this process has stored.
+
+        The bus delivers their event later, when the scheduler is busy much later.
+        """
+        event = submitted_event(sessions, self._clock.now_ms())
         for session_id in event.session_ids:
             self._announced[session_id] = event.count
         while len(self._announced) > ANNOUNCED_MAX:

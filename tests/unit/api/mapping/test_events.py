@@ -145,6 +145,7 @@ def test_new_sessions_of_one_owner_are_seen_by_who_sees_the_first() -> None:
     assert (session_of(event), sessions_of(event)) == ("s", ("s", "t"))
 
 
+@pytest.mark.slow
 async def test_an_array_is_counted_by_its_size() -> None:
     async with controller_harness() as on:
         first, other = await on.submit(array=read_array("0-6")), await on.submit()

@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
-from sokovan.domain.events import SessionsSubmitted
-from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
-from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord, submitted_events
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
@@ -39,8 +37,6 @@ KEY_MAX = 255
 # Other writers wait for a transaction.
 KERNELS_TOGETHER = 2_000
 SUBMITTED = "submitted"
-# New sessions that an event names.
-NAMED_MAX = 200
 
 
 class Submission(NamedTuple):
@@ -191,7 +187,7 @@ class Submissions:
         created = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
         if created:
             await unit.audit.append(*map(_audit_entry, created))
-            await unit.emit(_submitted(unit.now_ms, [one.spec for one in created]))
+            await unit.emit(submitted_events(unit.now_ms, [one.spec for one in created]))
         return [outcomes[index] for index in range(len(entries))]
 
     async def _submit_array(self, entry: _Entry, array: ArrayRequest) -> Submission:
@@ -223,7 +219,7 @@ class Submissions:
             if isinstance(result, SokovanError):
                 raise result
         await unit.audit.append(_array_entry(record))
-        await unit.emit(_submitted(unit.now_ms, [one.spec for one in new]))
+        await unit.emit(submitted_events(unit.now_ms, [one.spec for one in new]))
         submission = _submission(new[0], stored[0])
         if isinstance(submission, Exception) or not submission.fresh:
             raise Conflict("the same request was stored concurrently")
@@ -349,16 +345,6 @@ def _submission(new: NewSession, result: SessionRecord | SokovanError) -> Submis
 def _name_taken(name: str) -> NameTaken:
     """The error of a name that was taken after the check, which gives the same one."""
     return NameTaken([Problem("name", f"{name} is taken by another of your sessions, which has not ended")])
-
-
-def _submitted(at_ms: int, specs: Sequence[SessionSpec]) -> list[SessionsSubmitted]:
-    """One event for each owner; it names few of thousands."""
-    of_owner: dict[tuple[str, str], list[SessionId]] = {}
-    for spec in specs:
-        of_owner.setdefault((spec.owner.user, spec.owner.domain), []).append(spec.session_id)
-    return [
-        SessionsSubmitted(at_ms=at_ms, session_ids=tuple(ids[:NAMED_MAX]), count=len(ids)) for ids in of_owner.values()
-    ]
 
 
 def _audit_entry(session: SessionRecord) -> AuditEntry:

@@ -210,6 +210,7 @@ async def test_who_watches_everything_hears_of_submissions_by_their_reason(api: 
         assert await happenings(south, 1) == [("agent", "a8", "alive")]
 
 
+@pytest.mark.slow
 async def test_who_watches_everything_hears_of_submissions_before_the_scheduler_has_seen_them(api: ApiHarness) -> None:
     await api.flush()
     async with api.stream("/events", user=NORTH) as north, api.stream("/events", user=SOUTH) as south:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain import records
 from sokovan.domain.arrays import ArrayMember, read_array
 from sokovan.domain.errors import IdempotencyConflict
 from sokovan.domain.events import Event, SessionsSubmitted
@@ -417,8 +418,9 @@ async def test_the_disk_space_of_kernels_is_the_least_that_a_policy_of_the_owner
         assert (await on.submit()).spec.kernel_disk_max == 5
 
 
+@pytest.mark.slow
 async def test_new_sessions_are_an_event_of_their_owner_that_names_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submissions, "NAMED_MAX", 2)
+    monkeypatch.setattr(records, "SUBMITTED_NAMED_MAX", 2)
     found: list[Event] = []
 
     async def take(events: Sequence[Event]) -> None:
