@@ -66,7 +66,7 @@ export class Held {
 
   /** Remember what an event changes. Ids begin with their time, so those of older sessions are known by them. */
   note(event: EventView, isWatched: (id: string) => boolean): void {
-    const ids = event.object === "session" ? [event.id] : (event.sessions ?? []);
+    const ids = event.object === "session" && !event.sessions?.length ? [event.id] : (event.sessions ?? []);
     for (const id of ids) if (this.#isListed(id) || isWatched(id)) this.#changed.add(id);
     // Only the first are named.
     if ((event.count ?? 0) > ids.length) this.#stale = true;
