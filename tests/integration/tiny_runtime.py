@@ -137,7 +137,8 @@ class TinyRuntime:
         return LogPart(offset, piece, end=over and offset + len(piece) >= len(content))
 
     async def measure(self, kernel_id: KernelId, attempt: int) -> KernelUse:
-        if not (self._folder(kernel_id, attempt) / "pid").exists():
+        folder = self._folder(kernel_id, attempt)
+        if not (folder / "pid").exists() or (folder / "exit").exists():
             raise RuntimeFailure(f"kernel {kernel_id} does not run")
         return KernelUse(self._clock.now_ms(), processes=1)
 
