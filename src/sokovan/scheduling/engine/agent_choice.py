@@ -97,8 +97,9 @@ class KeyedChoice:
         elif shape.seen != len(log):
             changed = log[shape.seen :]
             if len(changed) <= _FEW:
+                pairs = shape.pairs_held if self._workspace.held else shape.pairs_now
                 for agent in changed:
-                    keys[agent] = self._one(shape, agent)
+                    keys[agent] = self._one(shape, pairs, agent)
             elif len(changed) >= len(keys):
                 keys[:] = self._computed(shape, slice(None))
             else:
@@ -131,7 +132,7 @@ class KeyedChoice:
         return self._weighed(shape, fits, agents)
 
     def _future_keys(self, shape: Shape) -> Ints:
-        many, one = partial(self._computed_later, shape), partial(self._one_later, shape)
+        many, one = partial(self._computed_later, shape), partial(self._one, shape, shape.pairs_later)
         keys = shape.future_keys.updated(self._workspace.log, many, one)
         return keys if shape.affinity is None else np.asarray(np.where(shape.allowed(), keys, -1), np.int64)
 
@@ -146,13 +147,7 @@ class KeyedChoice:
         weights = self._weight(self._workspace.occupancy[agents]) << RANK_BITS
         return np.asarray(np.where(fits & (base >= 0), base + weights, -1), np.int64)
 
-    def _one(self, shape: Shape, agent: int) -> int:
-        return self._key(shape, agent, shape.pairs_held if self._workspace.held else shape.pairs_now)
-
-    def _one_later(self, shape: Shape, agent: int) -> int:
-        return self._key(shape, agent, shape.pairs_later)
-
-    def _key(self, shape: Shape, agent: int, pairs: Sequence[tuple[int, int]]) -> int:
+    def _one(self, shape: Shape, pairs: Sequence[tuple[int, int]], agent: int) -> int:
         """The key of an agent that has these amounts; -1 for another."""
         base = int(self._base(shape)[agent])
         if base < 0:

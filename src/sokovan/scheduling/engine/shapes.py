@@ -286,6 +286,7 @@ class ShapeTable:
     ) -> None:
         self.workspace, self._now_ms, self._affinity = workspace, now_ms, affinity
         self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._plain: dict[tuple[ResourceSlot, str], Shape] = {}  # of kernels that ask for slots alone
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
         self._taints = [taints_of(agent.labels) for agent in workspace.agents]
         self._any_taints = any(self._taints)
@@ -302,6 +303,9 @@ class ShapeTable:
 
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
+        plain = kernel.constraints is None and not (kernel.require or kernel.avoid or kernel.ports or kernel.meets)
+        if plain and (known := self._plain.get((kernel.slots, kernel.architecture))) is not None:
+            return known
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoid = self._avoided(kernel) if kernel.avoid else ()
         constraints = kernel.constraints
@@ -313,6 +317,8 @@ class ShapeTable:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._evaluate(ShapeKey(*key))  # type: ignore[arg-type]  # built in its order
+        if plain:
+            self._plain[kernel.slots, kernel.architecture] = shape
         return shape
 
     def _avoided(self, kernel: KernelWorkload) -> tuple[str, ...]:

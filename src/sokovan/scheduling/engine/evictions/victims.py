@@ -29,6 +29,7 @@ ASSUMED_CHECKPOINT_S = 600
 # How long the minimum of a session is not evicted after its start, by action.
 MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
+NO_ROWS: frozenset[int] = frozenset()
 HOUR_MS = 3_600_000
 
 
@@ -55,6 +56,8 @@ def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> b
 class VictimSession:
     """A running session: its rows, and whether it has its gang."""
 
+    __slots__ = ("_leads", "_waiting", "allowance", "broken", "kernels", "node", "plain", "rows", "session")
+
     def __init__(
         self, session: SessionWorkload, node: QueueNode, rows: range, kernels: Sequence[KernelWorkload]
     ) -> None:
@@ -69,7 +72,9 @@ class VictimSession:
         # How many kernels may go, as far as the minimum alone decides.
         self.allowance = len(kernels) if self.broken else surplus
         # The rows without which the others cannot go on.
-        self._leads = {rows.start + index for index, kernel in enumerate(kernels) if kernel.leads}
+        self._leads: frozenset[int] = NO_ROWS
+        if len(kernels) > 1 or kernels[0].leads:
+            self._leads = frozenset(rows.start + index for index, kernel in enumerate(kernels) if kernel.leads)
 
     def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
         """Whether it is starting, or runs for less than its minimum run time.
@@ -136,8 +141,10 @@ class VictimTable:
 
     def _add(self, session: SessionWorkload, table: ShapeTable, queue_usage: QueueUsage) -> None:
         running: Sequence[KernelWorkload] = session.kernels
-        if len(running) > 1 or session.waits:
-            running = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
+        for kernel in running:
+            if kernel.agent is None or kernel.releasing:
+                running = [one for one in running if one.agent is not None and not one.releasing]
+                break
         if not running:
             return
         self.index[session.session_id] = len(self.sessions)
@@ -232,15 +239,10 @@ class VictimTable:
     def young(self, action: str) -> Flags:
         """The sessions whose minimum is protected, because they run for too short a time."""
         if action not in self._young:
-            flags = [one.is_young(self._now_ms, self._min_runtime_s(one, action)) for one in self.sessions]
+            least = {node.name: _min_runtime_s(node, action) for node in self.homes}
+            flags = [one.is_young(self._now_ms, least[one.session.queue]) for one in self.sessions]
             self._young[action] = np.array(flags, bool)
         return self._young[action]
-
-    def _min_runtime_s(self, one: VictimSession, action: str) -> int:
-        """The minimum run time that a queue has, or takes from those above it."""
-        path = self.queue_usage.node(one.session.queue).path()
-        own = (node.queue.min_runtime_s for node in path if node.queue.min_runtime_s is not None)
-        return next(own, MIN_RUNTIME_S.get(action, 0))
 
     def by_session(self, rows: Iterable[int]) -> dict[int, list[int]]:
         """Rows by session."""
@@ -263,6 +265,12 @@ class VictimTable:
             self.sessions[session].keeps_gang(set(part)) or (self.ends(session, part) and bool(whole[session]))
             for session, part in self.by_session(rows).items()
         )
+
+
+def _min_runtime_s(queue: QueueNode, action: str) -> int:
+    """The minimum run time that a queue has, or takes from those above it."""
+    own = (node.queue.min_runtime_s for node in queue.path() if node.queue.min_runtime_s is not None)
+    return next(own, MIN_RUNTIME_S.get(action, 0))
 
 
 def loss_slots(slots: ResourceSlot) -> int:
