@@ -36,6 +36,7 @@ from sokovan.adapters.process.threads import Threads
 from sokovan.agent.link.data_listener import DataListener, DataSocket
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.serving.ticket import data_key, ticket
+from sokovan.entrypoints.web.listener import bound_listener
 from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.wire.serving.route_table import EndpointEntry
 
@@ -139,7 +140,7 @@ def main() -> int:
         stack.enter_context(child(serve_endpoints, [engine]))
         ways = {"directly": (EndpointEntry("s.0.1", 1, "127.0.0.1", port, "ACTIVE"), 0)}
         for way, remembers in (("new", False), ("known", True)):
-            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            listener = stack.enter_context(bound_listener("127.0.0.1", 0, backlog=128))
             agent = stack.enter_context(child(serve_agent, listener, certificate, remembers=remembers))
             far = EndpointEntry(
                 "s.0.1", 1, "127.0.0.1", listener.getsockname()[1], "ACTIVE", agent="far", kernel_port=port,

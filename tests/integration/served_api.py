@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
@@ -12,6 +11,7 @@ from typing import Any, Self
 import uvicorn
 
 from sokovan.api.app import close_streams
+from sokovan.entrypoints.web.listener import bound_listener
 from tests.unit.api.api_harness import ApiHarness, api_harness
 
 START_S = 180.0
@@ -55,8 +55,7 @@ class ServedApi:
 
     async def _serve(self) -> None:
         async with api_harness(**self._settings) as api:
-            listener = socket.socket()
-            listener.bind(("127.0.0.1", 0))
+            listener = bound_listener("127.0.0.1", 0)
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             self.api, self._loop = api, asyncio.get_running_loop()
             # The little API runs its own streams; a second lifespan would do so twice.

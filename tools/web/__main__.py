@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
         node = require_node(ROOT)
         install_packages(node, web)
         if "--test" in arguments:
-            print(run([node, "--test", "tests/pure.test.ts"], cwd=web))
+            print(run([node, "--test", "tests/*.test.ts"], cwd=web))
             return 0
         check_types(node, web)
         with TemporaryDirectory() as folder:

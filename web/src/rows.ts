@@ -59,9 +59,10 @@ const SEARCH_MAX = 64;
 /** The requests that find in the whole list what a filter finds in a part of it: by words, and by a reason if it looks like one. */
 export function searchesFor(text: string, status: string): string[] {
   const words = text.trim().slice(0, SEARCH_MAX);
-  const chosen = status ? `&status=${encodeURIComponent(status)}` : "";
-  if (!words) return [];
-  return [`q=${encodeURIComponent(words)}${chosen}`, ...(/^[A-Z][A-Z_]+$/.test(words) ? [`reason=${words}${chosen}`] : [])];
+  const chosen = status ? `status=${encodeURIComponent(status)}` : "";
+  if (!words) return chosen ? [chosen] : [];
+  const also = chosen ? `&${chosen}` : "";
+  return [`q=${encodeURIComponent(words)}${also}`, ...(/^[A-Z][A-Z_]+$/.test(words) ? [`reason=${words}${also}`] : [])];
 }
 
 /** Rows of two lists, each once; those of the first are newer. */

@@ -198,7 +198,8 @@ test("a session is run again with the same request and another name", () => {
 });
 
 test("a filter asks the server for words, and for a reason that looks like one", () => {
-  assert.deepEqual(searchesFor("  ", "pending"), []);
+  assert.deepEqual(searchesFor("  ", ""), []);
+  assert.deepEqual(searchesFor("  ", "pending"), ["status=pending"]);
   assert.deepEqual(searchesFor("ada tr&in", ""), ["q=ada%20tr%26in"]);
   assert.deepEqual(searchesFor("QUOTA_USER", "pending"), ["q=QUOTA_USER&status=pending", "reason=QUOTA_USER&status=pending"]);
   assert.equal(searchesFor("x".repeat(99), "")[0], `q=${"x".repeat(64)}`);

@@ -39,6 +39,17 @@ class SessionMoved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsSubmitted(Event):
+    """Sessions of one owner were stored together; all of them wait.
+
+    `count` is how many there are, and `session_ids` names the first ones.
+    """
+
+    session_ids: tuple[SessionId, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictsChanged(Event):
     """The pending reason of waiting sessions changed.
 
@@ -144,6 +155,7 @@ KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         SessionMoved,
+        SessionsSubmitted,
         VerdictsChanged,
         KernelMoved,
         AgentMoved,

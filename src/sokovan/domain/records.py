@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.events import SessionsSubmitted
 from sokovan.domain.ids import AgentId, ArrayId, KernelId, QueueName, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelStatus, KernelTrigger
@@ -42,6 +43,8 @@ USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
 ENDED_BY_USER = frozenset({USER_REQUESTED, FORCED_BY_USER})
 # The code of the release of gates.
 RELEASED = "released"
+# New sessions that an event names.
+SUBMITTED_NAMED_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,3 +421,14 @@ def ended_by_user(
     """
     stopped = session_type is SessionType.INTERACTIVE and status is SessionStatus.RUNNING and by is Cause.CONTROLLER
     return stopped and all(code in {None, 0} for code in exit_codes)
+
+
+def submitted_events(at_ms: int, specs: Iterable[SessionSpec]) -> list[SessionsSubmitted]:
+    """The events of new sessions: one for each owner, which names few of thousands."""
+    of_owner: dict[tuple[str, str], list[SessionId]] = {}
+    for spec in specs:
+        of_owner.setdefault((spec.owner.user, spec.owner.domain), []).append(spec.session_id)
+    return [
+        SessionsSubmitted(at_ms=at_ms, session_ids=tuple(ids[:SUBMITTED_NAMED_MAX]), count=len(ids))
+        for ids in of_owner.values()
+    ]

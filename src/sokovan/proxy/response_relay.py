@@ -50,7 +50,11 @@ class ResponseRelay:
         """The last bytes of a stream whose endpoint failed; None if only an abort tells."""
         if not self.streams:
             return None
-        return chunk(event) + CHUNKED_END if self._chunked else event
+        if self._chunked:
+            # A response that ends as it should, on a connection that goes on as its head has said.
+            return chunk(event) + CHUNKED_END
+        bounded = self._filter is None and self.head.length is not None
+        return None if bounded else event
 
     def count(self, sent_bytes: int) -> TokenCount:
         """The tokens of the request; estimated if the engine did not report them."""

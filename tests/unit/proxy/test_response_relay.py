@@ -17,6 +17,10 @@ STREAM = read_response_head(
     method=b"POST",
 )
 
+BOUNDED_STREAM = read_response_head(
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 30\r\n", method=b"POST"
+)
+
 
 def relay(head: object, request: object = NEW, *, inference: bool = False, removes: bool = False) -> ResponseRelay:
     return ResponseRelay(head, request, inference=inference, removes_usage=removes)  # type: ignore[arg-type]  # heads of both kinds
@@ -70,6 +74,7 @@ def test_a_stream_that_breaks_off_gets_an_error_event(request_head: object) -> N
     assert last is not None
     assert b"data: {}\n\n" in last
     assert relay(LENGTH).broken_off(b"data: {}\n\n") is None
+    assert relay(BOUNDED_STREAM).broken_off(b"data: {}\n\n") is None, "an event would be bytes of its body"
 
 
 def test_a_part_of_an_event_is_sent_when_the_stream_ends() -> None:

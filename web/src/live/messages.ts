@@ -2,10 +2,19 @@
 import type { EventView } from "../wire.ts";
 import type { SessionRow } from "../rows.ts";
 
-export type ToWorker = { kind: "open"; proof: string } | { kind: "close" } | { kind: "refresh" };
+export type ToWorker =
+  | { kind: "open"; proof: string }
+  | { kind: "close" }
+  | { kind: "refresh" }
+  // A tab has scrolled to the end of the list.
+  | { kind: "more" }
+  // A tab shows these sessions, wherever in the list they are.
+  | { kind: "watch"; ids: string[] };
 
 export type FromWorker =
   | { kind: "sessions"; rows: SessionRow[]; whole: boolean; cut: boolean }
+  // Sessions that a tab watches and that are older than those of the list.
+  | { kind: "apart"; rows: SessionRow[] }
   | { kind: "events"; events: EventView[] }
   | { kind: "line"; up: boolean; at: number }
   | { kind: "denied" };

@@ -8,6 +8,8 @@ import type { FromWorker, ToWorker } from "./messages.ts";
 const EVENTS_KEPT = 200;
 
 const table = new Map<string, SessionRow>();
+// Sessions that this tab watches, older than those of the table.
+const apart = new Map<string, SessionRow>();
 const version = signal(0);
 
 export const loaded = signal(false);
@@ -30,7 +32,12 @@ let painting = false;
 
 export function sessionRow(id: string): SessionRow | undefined {
   version.value;
-  return table.get(id);
+  return table.get(id) ?? apart.get(id);
+}
+
+/** What is known now of sessions that were read earlier. */
+export function newest(rows: readonly SessionRow[]): SessionRow[] {
+  return rows.map((row) => sessionRow(row.id) ?? row);
 }
 
 function paint(): void {
@@ -51,6 +58,10 @@ function heard(message: FromWorker): void {
       loaded.value = true;
       cut.value = message.cut;
       heardAt.value = Date.now();
+      paint();
+      return;
+    case "apart":
+      for (const row of message.rows) apart.set(row.id, row);
       paint();
       return;
     case "events":
@@ -105,9 +116,21 @@ export function connect(): void {
 export function disconnect(): void {
   post?.({ kind: "close" });
   table.clear();
+  apart.clear();
   loaded.value = false;
 }
 
 export function refresh(): void {
   post?.({ kind: "refresh" });
+}
+
+/** Read the older sessions that follow those of the list. */
+export function readMore(): void {
+  post?.({ kind: "more" });
+}
+
+/** Keep these sessions up to date, though they may not be in the list. */
+export function watch(ids: readonly string[]): void {
+  apart.clear();
+  post?.({ kind: "watch", ids: [...ids] });
 }

@@ -4,18 +4,19 @@
 import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
+import { FIRST_ROWS, Held, MORE_ROWS, NAMED_MAX } from "./held.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 
-const PAGE = 500;
-const ROWS_MAX = 10_000;
-// Changes are collected for this long, so that a busy server does not make a busy page.
-const COLLECT_MS = 200;
-// Sessions that one request names; above the second number the whole list is read again.
-const NAMED_MAX = 200;
-const CHANGED_MAX = 2_000;
+// The first change is read at once. What follows is collected for some times as long as that read took, so that
+// a busy server does not make a busy page, and a page no busy server.
+const COLLECT_MS = 5;
+const REST_TIMES = 4;
+const REST_MIN_MS = 50;
+const REST_MAX_MS = 1_000;
 // A new reason is an event. Its text, such as a place in the queue, changes without one: it is read now and then.
 const WAITING_MS = 15_000;
-const WAITING_ROWS = 200;
+// Events that are told to the tabs at once, the last ones.
+const EVENTS_TOLD = 200;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
 
@@ -23,23 +24,23 @@ interface Line {
   postMessage(message: FromWorker): void;
 }
 
-const lines = new Set<Line>();
-const rows = new Map<string, SessionRow>();
-const dirty = new Set<string>();
-const fresh: EventView[] = [];
+// Each tab, with the sessions that it watches.
+const lines = new Map<Line, ReadonlySet<string>>();
+const held = new Held();
+let fresh: EventView[] = [];
 let proof = "";
 // Where the stream is resumed after a break.
 let place = "";
 let running: AbortController | null = null;
-let cut = false;
-let many = false;
-let ready = false;
 let up = false;
 let heardAt = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
+let reading = false;
+let growing = false;
+let restUntil = 0;
 
 function tell(message: FromWorker): void {
-  for (const line of lines) line.postMessage(message);
+  for (const line of lines.keys()) line.postMessage(message);
 }
 
 function setUp(now: boolean): void {
@@ -59,67 +60,109 @@ async function get<T>(path: string, signal: AbortSignal): Promise<T | null> {
 class Denied extends Error {}
 
 async function readAll(signal: AbortSignal): Promise<void> {
-  const found = new Map<string, SessionRow>();
+  const found: SessionRow[] = [];
   let cursor: string | null = "";
-  while (cursor !== null && found.size < ROWS_MAX) {
-    const query: string = `sessions/rows?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
-    const page: SessionRowPage | null = await get<SessionRowPage>(query, signal);
-    for (const view of page?.items ?? []) found.set(view.id, rowOf(view));
-    cursor = page?.next ?? null;
+  while (cursor !== null && found.length < held.wanted) {
+    const limit = held.wanted > FIRST_ROWS ? MORE_ROWS : FIRST_ROWS;
+    const page = await readPage(limit, cursor, signal);
+    found.push(...page.rows);
+    cursor = page.next;
   }
-  cut = cursor !== null;
-  rows.clear();
-  for (const [id, row] of found) rows.set(id, row);
-  ready = true;
-  tell({ kind: "sessions", rows: [...rows.values()], whole: true, cut });
+  held.replace(found, cursor);
+  tell(theList());
+  await readNamed([...watched()].filter((id) => !held.rows.has(id)).slice(0, NAMED_MAX), signal);
+}
+
+/** The older sessions that follow those of the list. */
+async function readMore(signal: AbortSignal): Promise<void> {
+  const { cursor } = held;
+  if (growing || cursor === null || !held.canGrow) return;
+  growing = true;
+  try {
+    const page = await readPage(MORE_ROWS, cursor, signal);
+    // The list was read again meanwhile: the page need not be the one that follows.
+    if (held.cursor !== cursor) return;
+    held.extend(page.rows, page.next);
+    tell({ kind: "sessions", rows: page.rows, whole: false, cut: held.cut });
+  } finally {
+    growing = false;
+  }
+}
+
+async function readPage(limit: number, cursor: string, signal: AbortSignal): Promise<{ rows: SessionRow[]; next: string | null }> {
+  const page = await get<SessionRowPage>(`sessions/rows?limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`, signal);
+  return { rows: (page?.items ?? []).map(rowOf), next: page?.next ?? null };
+}
+
+async function readNamed(ids: readonly string[], signal: AbortSignal, isNew: (view: ListedSession) => boolean = () => true): Promise<void> {
+  if (!ids.length) return;
+  const page = await get<SessionRowPage>(`sessions/rows?id=${ids.map(encodeURIComponent).join(",")}&limit=${NAMED_MAX}`, signal);
+  keep((page?.items ?? []).filter(isNew));
 }
 
 async function readChanged(signal: AbortSignal): Promise<void> {
+  tell({ kind: "events", events: fresh.slice(-EVENTS_TOLD) });
+  fresh = [];
+  const due = held.take();
+  await (due.whole ? readAll(signal) : readNamed(due.ids, signal));
+}
+
+/** Read what has changed, now or when the last read is long enough ago. */
+function readSoon(signal: AbortSignal): void {
+  if (timer === null && !reading) timer = setTimeout(() => void readNow(signal), Math.max(COLLECT_MS, restUntil - Date.now()));
+}
+
+async function readNow(signal: AbortSignal): Promise<void> {
   timer = null;
-  if (fresh.length) tell({ kind: "events", events: fresh.splice(0) });
-  const ids = [...dirty];
-  dirty.clear();
-  if (many || ids.length > CHANGED_MAX) {
-    many = false;
-    return readAll(signal);
+  reading = true;
+  const began = Date.now();
+  try {
+    await readChanged(signal);
+  } catch {
+    // The next change reads the whole list.
+    held.forget();
+    place = "";
   }
-  for (let at = 0; at < ids.length; at += NAMED_MAX) {
-    const named = ids.slice(at, at + NAMED_MAX).map(encodeURIComponent).join(",");
-    keep((await get<SessionRowPage>(`sessions/rows?id=${named}&limit=${NAMED_MAX}`, signal))?.items ?? []);
-  }
+  reading = false;
+  const ended = Date.now();
+  restUntil = ended + Math.min(REST_MAX_MS, Math.max(REST_MIN_MS, REST_TIMES * (ended - began)));
+  if (fresh.length && running) readSoon(running.signal);
 }
 
 function keep(views: readonly ListedSession[]): void {
   const changed = views.map(rowOf);
-  for (const row of changed) rows.set(row.id, row);
-  if (changed.length) tell({ kind: "sessions", rows: changed, whole: false, cut });
+  const listed = held.update(changed);
+  const inside = changed.filter((_, at) => listed[at]);
+  const outside = changed.filter((_, at) => !listed[at]);
+  if (inside.length) tell({ kind: "sessions", rows: inside, whole: false, cut: held.cut });
+  if (outside.length) tell({ kind: "apart", rows: outside });
 }
 
 async function readWaiting(signal: AbortSignal): Promise<void> {
-  if (!ready || !lines.size) return;
-  const page = await get<SessionRowPage>(`sessions/rows?status=pending&limit=${WAITING_ROWS}`, signal);
-  keep((page?.items ?? []).filter((view) => rows.get(view.id)?.detail !== view.reason_detail || !rows.has(view.id)));
+  if (held.ready && lines.size) await readNamed(held.waiting(), signal, (view) => held.rows.get(view.id)?.detail !== view.reason_detail);
+}
+
+function theList(): FromWorker {
+  return { kind: "sessions", rows: [...held.rows.values()], whole: true, cut: held.cut };
+}
+
+function* watched(): Generator<string> {
+  for (const ids of lines.values()) yield* ids;
+}
+
+function isWatched(id: string): boolean {
+  for (const ids of lines.values()) if (ids.has(id)) return true;
+  return false;
 }
 
 function noted(event: EventView, signal: AbortSignal): void {
   fresh.push(event);
-  if (event.object === "session") dirty.add(event.id);
-  if (event.object === "verdicts") {
-    for (const id of event.sessions ?? []) dirty.add(id);
-    // Only the first are named.
-    if ((event.count ?? 0) > (event.sessions ?? []).length) many = true;
-  }
-  if (timer === null) timer = setTimeout(() => void readChanged(signal).catch(forget), COLLECT_MS);
-}
-
-/** Some changes could not be read: the next ones read the whole list. */
-function forget(): void {
-  many = true;
-  place = "";
+  held.note(event, isWatched);
+  readSoon(signal);
 }
 
 async function follow(signal: AbortSignal): Promise<void> {
-  const resumes = ready && place !== "";
+  const resumes = held.ready && place !== "";
   const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(resumes ? { "Last-Event-ID": place } : {}) };
   const answer = await fetch("/api/v1/events", { headers, signal });
   if (answer.status === 401) throw new Denied();
@@ -169,28 +212,36 @@ async function run(signal: AbortSignal): Promise<void> {
 function stop(): void {
   running?.abort();
   running = null;
-  ready = false;
+  if (timer !== null) clearTimeout(timer);
+  timer = null;
+  restUntil = 0;
   place = "";
-  rows.clear();
-  dirty.clear();
+  fresh = [];
+  held.clear();
 }
 
 function heard(line: Line, message: ToWorker): void {
   switch (message.kind) {
     case "open":
-      lines.add(line);
+      lines.set(line, lines.get(line) ?? new Set());
       if (message.proof !== proof || running === null) {
         stop();
         proof = message.proof;
         running = new AbortController();
         void run(running.signal);
-      } else if (ready) {
-        line.postMessage({ kind: "sessions", rows: [...rows.values()], whole: true, cut });
+      } else if (held.ready) {
+        line.postMessage(theList());
         line.postMessage({ kind: "line", up, at: heardAt });
       }
       return;
     case "refresh":
       if (running) void readAll(running.signal).catch(() => undefined);
+      return;
+    case "more":
+      if (running) void readMore(running.signal).catch(() => undefined);
+      return;
+    case "watch":
+      lines.set(line, new Set(message.ids));
       return;
     case "close":
       lines.delete(line);
@@ -207,12 +258,12 @@ const scope = self as unknown as {
 scope.onconnect = (event) => {
   const port = event.ports[0];
   if (!port) return;
-  lines.add(port);
+  lines.set(port, new Set());
   port.onmessage = (told: MessageEvent<ToWorker>) => heard(port, told.data);
 };
 // Without shared workers each tab has a worker of its own.
 if (scope.postMessage) {
   const own: Line = { postMessage: (message) => scope.postMessage?.(message) };
-  lines.add(own);
+  lines.set(own, new Set());
   scope.onmessage = (told) => heard(own, told.data);
 }

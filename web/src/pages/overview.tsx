@@ -1,11 +1,11 @@
 // The cluster in figures, why sessions wait, what needs attention, and what just happened.
 import { all, call } from "../api.ts";
 import { amount, devices, plural, printable } from "../format.ts";
-import { clusterTick, loaded, recent, sessions } from "../live/store.ts";
+import { clusterTick, loaded, recent } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { useCounts } from "../parts/counts.ts";
 import { useResource } from "../parts/resource.ts";
 import { SlotLine, useUsage } from "../parts/usage.tsx";
-import { countBy } from "../rows.ts";
 import { ENDED } from "../states.ts";
 import type { AgentView, HealthView, WaitingView } from "../wire.ts";
 
@@ -29,13 +29,13 @@ export function OverviewPage() {
     clusterTick.value,
   );
   const usage = useUsage("by=all");
+  const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
   const { agents, waiting, health } = found.value;
   const totals = sum(agents.map((one) => one.slots));
   const used = sum(agents.map((one) => one.used));
-  const counts = countBy(sessions.value, (row) => row.status);
-  const live = sessions.value.filter((row) => !ENDED.has(row.status)).length;
+  const live = [...counts].reduce((sum, [status, count]) => (ENDED.has(status) ? sum : sum + count), 0);
   const attention = agents.filter((one) => Object.keys(one.device_faults).length || one.failing_since || one.status === "lost" || one.status === "suspect" || !one.connected);
   const ill = Object.entries(health.parts).filter(([name, state]) => name !== "agents" && state !== "ok");
   return (

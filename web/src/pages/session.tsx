@@ -1,10 +1,10 @@
 // One session: its lanes, why it is where it is, its kernels and their output.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { plural, printable, shellWords, slotsText } from "../format.ts";
 import { given } from "../draft.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
-import { clusterTick, now, sessionRow } from "../live/store.ts";
+import { clusterTick, now, sessionRow, watch } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Log } from "../parts/log.tsx";
 import { useResource } from "../parts/resource.ts";
@@ -24,6 +24,10 @@ interface Whole {
 
 export function SessionPage({ id }: { id: string }) {
   const row = sessionRow(id);
+  useEffect(() => {
+    watch([id]);
+    return () => watch([]);
+  }, [id]);
   // Kernels move without a change of their session.
   const tick = `${row?.status} ${row?.detail} ${row && ENDED.has(row.status) ? "" : clusterTick.value}`;
   const ref = encodeURIComponent(id);

@@ -1,22 +1,20 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Problem, all, call } from "../api.ts";
+import { useMemo, useRef, useState } from "preact/hooks";
+import { Problem, call } from "../api.ts";
 import { plural, printable, shellWords } from "../format.ts";
-import { clusterTick, cut, loaded, sessions } from "../live/store.ts";
+import { clusterTick, cut, loaded, readMore, sessions } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { useCounts } from "../parts/counts.ts";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { useResource } from "../parts/resource.ts";
+import { useSearch } from "../parts/search.ts";
 import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
-import { countBy, matches, merged, rowOf, searchesFor, type SessionRow } from "../rows.ts";
+import { countBy, matches, merged, rowOf, type SessionRow } from "../rows.ts";
 import { ENDED, STATUSES } from "../states.ts";
 import { forgetView, saveView, views } from "../views.ts";
-import type { ProblemView, SessionCountsView, SessionRowView } from "../wire.ts";
-
-// A filter is sent to the server after this long without another key, and this many rows are read.
-const TYPED_MS = 300;
-const FOUND_MAX = 2_000;
+import type { ProblemView, SessionRowPage } from "../wire.ts";
 
 const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "State", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
@@ -33,26 +31,6 @@ function command(status: string, text: string): string {
   return shellWords(["sokovan", "ps", ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
 }
 
-/** Sessions that match a filter and are not among those that the browser holds, from the server. */
-function useSearch(text: string, status: string): readonly SessionRow[] {
-  const [typed, setTyped] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setTyped(text), TYPED_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  const asked = cut.value && typed === text ? searchesFor(typed, status) : [];
-  const found = useResource<SessionRow[]>(
-    `search ${asked.join(" ")}`,
-    async (signal) => {
-      const lists = await Promise.all(asked.map((one) => all<SessionRowView>(`sessions/rows?${one}`, signal, FOUND_MAX)));
-      return lists.flat().map(rowOf);
-    },
-  );
-  return asked.length ? (found.value ?? NONE) : NONE;
-}
-
-const NONE: readonly SessionRow[] = [];
-
 export function SessionsPage() {
   const text = query.value.get("q") ?? "";
   const status = query.value.get("status") ?? "";
@@ -61,20 +39,29 @@ export function SessionsPage() {
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<ProblemView | null>(null);
-  const search = useRef<HTMLInputElement>(null);
+  const field = useRef<HTMLInputElement>(null);
   const held = sessions.value;
-  const beyond = useSearch(text, status);
+  const search = useSearch(text, status, true);
+  const beyond = search.rows;
   const everything = useMemo(() => (beyond.length ? merged(held, beyond) : held), [held, beyond]);
-  const found = useMemo(() => everything.filter((row) => matches(row, text) || beyond.includes(row)), [everything, text]);
+  const found = useMemo(() => {
+    const foundBeyond = new Set(beyond.map((row) => row.id));
+    return everything.filter((row) => matches(row, text) || foundBeyond.has(row.id));
+  }, [everything, text]);
   const listed = useMemo(() => countBy(found, (row) => row.status), [found]);
-  // A list that was cut does not know how many there are.
-  const counted = useResource<SessionCountsView | null>(
-    `counts ${cut.value}`, (signal) => (cut.value ? call("sessions/counts", { signal }) : Promise.resolve(null)), cut.value ? clusterTick.value : 0,
-  );
-  const counts = counted.value && !text ? new Map(counted.value.items.map((one) => [one.value, one.count])) : listed;
+  const everywhere = useCounts();
+  const counts = text ? listed : everywhere;
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const shown = useMemo(() => (status ? found.filter((row) => row.status === status) : found), [found, status]);
-  const opened = open ? everything.find((row) => row.id === open) : undefined;
+  const openedHere = open ? everything.find((row) => row.id === open) : undefined;
+  // An address may name a session that is not in the part of the list that was read.
+  const missing = open && cut.value && !openedHere ? open : "";
+  const elsewhere = useResource<SessionRow | null>(
+    `opened ${missing}`,
+    async (signal) => (missing ? ((await call<SessionRowPage>(`sessions/rows?id=${encodeURIComponent(missing)}&limit=1`, { signal })).items.map(rowOf)[0] ?? null) : null),
+    missing ? clusterTick.value : 0,
+  );
+  const opened = openedHere ?? elsewhere.value ?? undefined;
   const toStop = everything.filter((row) => chosen.has(row.id) && !ENDED.has(row.status));
   const current = shown[active];
 
@@ -98,7 +85,7 @@ export function SessionsPage() {
     setChosen(new Set());
   };
   useKeys({
-    "/": () => search.current?.focus(),
+    "/": () => field.current?.focus(),
     j: () => setActive(Math.min(shown.length - 1, active + 1)),
     k: () => setActive(Math.max(0, active - 1)),
     ArrowDown: () => setActive(Math.min(shown.length - 1, active + 1)),
@@ -106,7 +93,7 @@ export function SessionsPage() {
     x: () => choose(current),
     Enter: () => current && (open === current.id ? go(`/sessions/${encodeURIComponent(current.id)}`) : setQuery({ open: current.id })),
     Escape: () => {
-      if (document.activeElement === search.current) search.current?.blur();
+      if (document.activeElement === field.current) field.current?.blur();
       else if (open) setQuery({ open: "" });
       else setChosen(new Set());
     },
@@ -118,7 +105,7 @@ export function SessionsPage() {
         <div class="bar">
           <h1>Sessions</h1>
           <input
-            ref={search} type="search" placeholder="filter: name, user, queue, reason ( / )" aria-label="filter sessions"
+            ref={field} type="search" placeholder="filter: name, user, queue, reason ( / )" aria-label="filter sessions"
             value={text} onInput={(event) => setQuery({ q: event.currentTarget.value })}
           />
           <span class="spring" />
@@ -138,12 +125,13 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {cut.value ? <p class="muted">The newest {held.length} sessions are listed; a filter by name, id, user, queue or reason finds older ones.</p> : null}
+        {cut.value ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
           <Grid
             label="sessions" items={shown} columns={COLUMNS} keyOf={(row) => row.id} active={active} chosen={chosen}
             onActive={setActive} onOpen={(row) => setQuery({ open: row.id })}
+            onEnd={text || status ? search.more : readMore}
           />
         ) : everything.length || text || status ? (
           <Empty title="No session matches the filter." />

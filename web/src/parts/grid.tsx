@@ -18,12 +18,16 @@ interface GridProps<T> {
   chosen?: ReadonlySet<string>;
   onActive: (index: number) => void;
   onOpen: (item: T) => void;
+  /** The last rows are near: more may be read. */
+  onEnd?: () => void;
 }
 
 const ROW = 32;
 const SPARE = 4;
+// Rows before the end at which more are asked for.
+const NEAR_END = 50;
 
-export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen }: GridProps<T>) {
+export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen, onEnd }: GridProps<T>) {
   const body = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -43,6 +47,10 @@ export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive
   }, [active]);
   const first = Math.max(0, Math.floor(top / ROW) - SPARE);
   const last = Math.min(items.length, Math.ceil((top + height) / ROW) + SPARE);
+  const nearEnd = last + NEAR_END >= items.length;
+  useEffect(() => {
+    if (nearEnd && items.length) onEnd?.();
+  }, [nearEnd, items.length]);
   const template = { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
   const current = items[active];
   return (

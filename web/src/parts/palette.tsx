@@ -2,7 +2,9 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { all, call } from "../api.ts";
 import { sessions } from "../live/store.ts";
+import { useSearch } from "./search.ts";
 import { go } from "../router.ts";
+import { merged } from "../rows.ts";
 import { type Target, targetsFor } from "../targets.ts";
 import type { DeploymentView, FleetView } from "../wire.ts";
 
@@ -29,7 +31,9 @@ export function Palette({ pages, onClose }: PaletteProps) {
     for (const part of [agents, deployments]) part.then((more) => setOthers((before) => [...before, ...more]), () => undefined);
     return () => stopped.abort();
   }, []);
-  const rows = sessions.value;
+  const beyond = useSearch(text, "", false).rows;
+  const held = sessions.value;
+  const rows = useMemo(() => (beyond.length ? merged(held, beyond) : held), [held, beyond]);
   const known = useMemo(
     () => [...pages, ...others, ...rows.map((row) => ({ kind: "session", name: row.name || row.id, to: `/sessions/${encodeURIComponent(row.id)}` }))],
     [pages, others, rows],

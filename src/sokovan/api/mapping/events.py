@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sokovan.api.mapping.times import time_text
 from sokovan.domain.events import (
     AgentEnrolled,
@@ -15,9 +17,12 @@ from sokovan.domain.events import (
     RolloutMoved,
     RouteMoved,
     SessionMoved,
+    SessionsSubmitted,
     VerdictsChanged,
 )
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.records import SessionRecord
 from sokovan.wire.api.system import EventView
 
 # Object kinds whose events every user may see.
@@ -40,11 +45,17 @@ _MOVES: dict[type[Event], tuple[str, str]] = {
 def event_view(event: Event) -> EventView:
     """The wire view of an event."""
     kind, name, before, after, trigger = _view_fields(event)
-    many = event.session_ids if isinstance(event, VerdictsChanged) else ()
+    many = event.session_ids if isinstance(event, VerdictsChanged | SessionsSubmitted) else ()
     return EventView(
         object=kind, id=name, before=before, after=after, trigger=trigger, at=time_text(event.at_ms),
-        count=len(many), sessions=list(many[:NAMED_MAX]),
+        count=event.count if isinstance(event, SessionsSubmitted) else len(many), sessions=list(many[:NAMED_MAX]),
     )  # fmt: skip
+
+
+def submitted_event(sessions: Sequence[SessionRecord], now_ms: int) -> SessionsSubmitted:
+    """The event of new sessions of one owner; an array is given by its first."""
+    count = sum(1 if one.spec.array is None else one.spec.array.size for one in sessions)
+    return SessionsSubmitted(at_ms=now_ms, session_ids=tuple(one.session_id for one in sessions), count=count)
 
 
 def missed_view(now_ms: int) -> EventView:
@@ -53,13 +64,15 @@ def missed_view(now_ms: int) -> EventView:
 
 
 def session_of(event: Event) -> SessionId | None:
-    """The session of an event, if it concerns exactly one."""
+    """The session of an event; of several with the same owner, the first."""
+    if isinstance(event, SessionsSubmitted):
+        return next(iter(event.session_ids), None)
     return event.session_id if isinstance(event, SessionMoved | KernelMoved) else None
 
 
 def sessions_of(event: Event) -> tuple[SessionId, ...]:
     """Every session that an event concerns."""
-    if isinstance(event, VerdictsChanged):
+    if isinstance(event, VerdictsChanged | SessionsSubmitted):
         return event.session_ids
     about = session_of(event)
     return () if about is None else (about,)
@@ -78,6 +91,8 @@ def _view_fields(event: Event) -> tuple[str, str, str | None, str, str]:
         ):
             kind, name = _MOVES[type(event)]
             return kind, getattr(event, name), event.before, event.after, event.trigger
+        case SessionsSubmitted():
+            return "session", session_of(event) or "", None, SessionStatus.PENDING.value, "submitted"
         case AgentEnrolled():
             return "agent", event.agent_id, None, "alive", "enrolled"
         case DeploymentScaled():

@@ -48,6 +48,7 @@ class SessionBatchRoutes:
         self._controller, self._uploads = dependencies.controller, dependencies.uploads
         self._line_max = context.settings.body_bytes_max
         self._pace = LinePace(dependencies.clock)
+        self._hub = context.streams.hub
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -103,6 +104,9 @@ class SessionBatchRoutes:
                 key = None if sender.key is None else f"{sender.key}/{first + place}"
                 requests[place] = KeyedRequest(wanted, key)
         stored = await self._controller.submit_many(list(requests.values()), sender.caller)
+        created = [one.session for one in stored if not isinstance(one, SokovanError) and one.fresh]
+        if created:
+            self._hub.announce(created)
         for place, outcome in zip(requests, stored, strict=True):
             if isinstance(outcome, SokovanError):
                 outcomes[place] = _refused(outcome, sender)

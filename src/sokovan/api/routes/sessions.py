@@ -34,7 +34,7 @@ class SessionRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._controller = dependencies.store, dependencies.controller
-        self._uploads = dependencies.uploads
+        self._uploads, self._hub = dependencies.uploads, context.streams.hub
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -83,6 +83,8 @@ class SessionRoutes:
             await require_upload(self._uploads, principal_of(request.scope).user, wanted.upload)
         submission = await self._controller.submit(wanted, caller, key=idempotency_key)
         record = submission.session
+        if submission.fresh:
+            self._hub.announce([record])
         headers = {"Location": f"/api/v1/sessions/{record.session_id}"}
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
 

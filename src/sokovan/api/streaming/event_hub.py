@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from sokovan.api.errors import StreamsFull
-from sokovan.api.mapping.events import sessions_of
+from sokovan.api.mapping.events import sessions_of, submitted_event
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming.event_memory import RecentEvents
-from sokovan.domain.events import Event, VerdictsChanged
+from sokovan.domain.events import Event, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import SessionId
+from sokovan.domain.records import SessionRecord
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.events import Delivery, EventBus
 
@@ -28,6 +29,8 @@ RECEIVE_S = 5.0
 RETRY_AFTER_S = 5.0
 # New reasons that a stream keeps until it sends them; beyond that they count as lost.
 REASONS_MAX = 10_000
+# New sessions that are remembered until the bus delivers their event.
+ANNOUNCED_MAX = 2_000
 
 
 class EventListener:
@@ -98,6 +101,7 @@ class EventHub:
         self._events, self._clock, self._ids, self._limits = events, clock, ids, limits
         self._holders: dict[EventListener, str] = {}
         self._by_session: dict[SessionId | None, set[EventListener]] = {}
+        self._announced: OrderedDict[SessionId, int] = OrderedDict()
         self.recent = RecentEvents(ids.new("events"), most=limits.queue_max)
         self.closing = False
 
@@ -113,6 +117,18 @@ class EventHub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def announce(self, sessions: Sequence[SessionRecord]) -> None:
+        """Tell the streams of sessions of one owner that this process has stored.
+
+        The bus delivers their event later, when the scheduler is busy much later.
+        """
+        event = submitted_event(sessions, self._clock.now_ms())
+        for session_id in event.session_ids:
+            self._announced[session_id] = event.count
+        while len(self._announced) > ANNOUNCED_MAX:
+            self._announced.popitem(last=False)
+        self._dispatch_event(event)
+
     def dispatch(self, delivery: Delivery) -> None:
         """Dispatch a delivery to the streams."""
         if delivery.lost:
@@ -120,11 +136,8 @@ class EventHub:
             for listener in self._holders:
                 listener.mark_lost()
         for event in delivery.events:
-            self.recent.add(event)
-            for listener in self._by_session.get(None, ()):
-                self._put(listener, event, self.recent.number)
-            for about in sessions_of(event):
-                self._dispatch(about, event)
+            if not (isinstance(event, SessionsSubmitted) and self._was_announced(event)):
+                self._dispatch_event(event)
 
     def resume(self, listener: EventListener, place: str) -> None:
         """Queue the events after a place of an earlier stream.
@@ -167,6 +180,18 @@ class EventHub:
             self._by_session[session_id].discard(listener)
             if not self._by_session[session_id]:
                 del self._by_session[session_id]
+
+    def _dispatch_event(self, event: Event) -> None:
+        self.recent.add(event)
+        for listener in self._by_session.get(None, ()):
+            self._put(listener, event, self.recent.number)
+        for about in sessions_of(event):
+            self._dispatch(about, event)
+
+    def _was_announced(self, event: SessionsSubmitted) -> bool:
+        """Whether the streams have this event: as one, or as one for each of its sessions."""
+        ids, known = event.session_ids, self._announced
+        return known.get(ids[0]) == event.count or (event.count == len(ids) and all(one in known for one in ids))
 
     def _put(self, listener: EventListener, event: Event, number: int) -> None:
         # Thousands of sessions may get a new reason at once, which would flood the queues of streams.

@@ -18,6 +18,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.domain.errors import SokovanError
 from sokovan.entrypoints.web.api_connections import BoundedHttp, BoundedSockets
 from sokovan.entrypoints.web.connection_limits import Connections
+from sokovan.entrypoints.web.listener import bound_listener
 
 # Number of consecutive ports to try.
 PORTS_TRIED = 50
@@ -41,21 +42,11 @@ def bound_socket(host: str, port: int) -> socket.socket:
     """
     ports = (0,) if port == 0 else range(port, min(port + PORTS_TRIED, 65_536))
     for candidate in ports:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # The protocol is explicit: asyncio sets TCP_NODELAY only on sockets with IPPROTO_TCP, and without it a response
-        # that is written in two parts waits 40 ms for the client's acknowledgement of the first.
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        # Connections of a server that was just stopped must not block the port.
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((host, candidate))
-            found.listen(BACKLOG)
+            return bound_listener(host, candidate, backlog=BACKLOG)
         except OSError as error:
-            found.close()
             if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
                 raise NoFreePort(f"{host}:{candidate}: {error.strerror or error}") from error
-            continue
-        return found
     raise NoFreePort(f"{host}: no port is free from {port} to {port + PORTS_TRIED - 1}")
 
 

@@ -34,6 +34,7 @@ from sokovan.domain.cluster.agent_grant import JoinRefused
 from sokovan.domain.errors import InvalidInput, SokovanError
 from sokovan.domain.ids import checked_name
 from sokovan.entrypoints.settings.listen_address import ListenAddress, own_address_toward, read_listen
+from sokovan.entrypoints.web.listener import bound_listener
 from sokovan.ports.environment import Clock
 from sokovan.wire.api.system import DATA_PORT
 from sokovan.wire.join_messages import (
@@ -53,6 +54,7 @@ KEY_FILE, CERTIFICATE_FILE, AUTHORITY_FILE, JOINED_FILE = "key.pem", "agent.pem"
 OPEN_S = 10.0
 # The data listener has DATA_PORT, or one of those that follow.
 PORTS_TRIED = 20
+BACKLOG = 128
 RETRY_S = 60.0
 PEM_BYTES_MAX = 16_384
 PRIVATE_FOLDER = 0o700
@@ -183,7 +185,7 @@ def bound(host: str, ports: Iterable[int]) -> socket.socket:
     problem = "no port is free"
     for port in ports:
         try:
-            return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            return bound_listener(host, port, backlog=BACKLOG)
         except OSError as error:
             problem = error.strerror or str(error)
     raise DataPortTaken(f"cannot listen on {host} for gateways: {problem}")

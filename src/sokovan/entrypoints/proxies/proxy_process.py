@@ -19,10 +19,12 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.proxies.listener_copies import ListenerCopies
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
 from sokovan.entrypoints.settings.listen_address import is_this_machine
 from sokovan.entrypoints.web.file_limits import raise_open_files
+from sokovan.entrypoints.web.listener import bound_listener
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
@@ -78,17 +80,10 @@ def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
 
     A `shared` one lets other processes bind the same port.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        found.bind((host, port))
+        return bound_listener(host, port, shared=shared)
     except OSError as error:
-        found.close()
         raise ProxyPortTaken(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return found
 
 
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
@@ -172,10 +167,13 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
                 )
 
             running.append(tasks.create_task(manager.follow(linked)))
+        copies = ListenerCopies(options.root, listener) if options.descriptor is not None else None
         await server.listen(listener)
         host, port = listener.getsockname()[:2]
         log(f"the gateway is ready at http://{f'[{host}]' if ':' in host else host}:{port}")
         await stopped.wait()
+        if copies is not None:
+            copies.close()
         await server.drain(DRAIN_S)
         for task in running:
             task.cancel()

@@ -234,6 +234,8 @@ class Attempt:
         self.progress = Progress.STREAMING
         message = self._owner.message
         self.relay = message.relay_for(head)
+        if self._context.draining:
+            self.relay.keep_alive = False
         # Sent with the first part of the body, which follows at once: one system call less.
         self._head = self.relay.head_bytes(message.head)
 

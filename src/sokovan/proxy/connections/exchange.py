@@ -343,7 +343,8 @@ class Exchange:
             self._client.abort()
         else:
             self._client.write(last)
-        self._end(keep_alive=False)
+        # A client sends its next request on a connection that was to be kept: it is not closed under it.
+        self._end(keep_alive=last is not None and relay.keep_alive and self.message.ended)
 
     # The client
 
@@ -417,7 +418,7 @@ class Exchange:
         """Send the proxy's own answer."""
         self._refusal = answer
         head = self.message.head
-        keep_alive = head.keep_alive and (self.message.ended or head.length == 0)
+        keep_alive = head.keep_alive and (self.message.ended or head.length == 0) and not self._context.draining
         silent = head.method == b"HEAD"
         self._context.counters.answered(answer.status)
         if isinstance(answer, ProxyRefusal):

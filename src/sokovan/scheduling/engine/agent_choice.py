@@ -10,7 +10,8 @@ occupancy, and a rank that is unique per agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -96,8 +97,9 @@ class KeyedChoice:
         elif shape.seen != len(log):
             changed = log[shape.seen :]
             if len(changed) <= _FEW:
+                pairs = shape.pairs_held if self._workspace.held else shape.pairs_now
                 for agent in changed:
-                    keys[agent] = self._one(shape, agent)
+                    keys[agent] = self._one(shape, pairs, agent)
             elif len(changed) >= len(keys):
                 keys[:] = self._computed(shape, slice(None))
             else:
@@ -130,22 +132,28 @@ class KeyedChoice:
         return self._weighed(shape, fits, agents)
 
     def _future_keys(self, shape: Shape) -> Ints:
-        fits: Flags = np.asarray((self._workspace.future[:, shape.columns] >= shape.amounts).all(axis=1))
+        many, one = partial(self._computed_later, shape), partial(self._one, shape, shape.pairs_later)
+        keys = shape.future_keys.updated(self._workspace.log, many, one)
+        return keys if shape.affinity is None else np.asarray(np.where(shape.allowed(), keys, -1), np.int64)
+
+    def _computed_later(self, shape: Shape, agents: Ints | slice) -> Ints:
+        fits: Flags = np.asarray((self._workspace.future[agents][:, shape.columns] >= shape.amounts).all(axis=1))
         if shape.blocks:
-            fits &= shape.in_blocks(self._workspace)
-        return self._weighed(shape, fits if shape.affinity is None else fits & shape.allowed(), slice(None))
+            fits &= shape.in_blocks(self._workspace, agents)
+        return self._weighed(shape, fits, agents)
 
     def _weighed(self, shape: Shape, fits: Flags, agents: Ints | slice) -> Ints:
         base = self._base(shape)[agents]
         weights = self._weight(self._workspace.occupancy[agents]) << RANK_BITS
         return np.asarray(np.where(fits & (base >= 0), base + weights, -1), np.int64)
 
-    def _one(self, shape: Shape, agent: int) -> int:
+    def _one(self, shape: Shape, pairs: Sequence[tuple[int, int]], agent: int) -> int:
+        """The key of an agent that has these amounts; -1 for another."""
         base = int(self._base(shape)[agent])
         if base < 0:
             return -1
         row = self._workspace.room[agent].tolist()
-        for column, amount in shape.pairs_held if self._workspace.held else shape.pairs_now:
+        for column, amount in pairs:
             if row[column] < amount:
                 return -1
         return base + (int(self._weight(self._workspace.occupancy[agent])) << RANK_BITS)

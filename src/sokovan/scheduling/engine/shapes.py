@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.taint import Toleration, taints_of, untolerated
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex, AffinityRule
-from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, Workspace
+from sokovan.scheduling.engine.workspace import ONE_BITS, Flags, Ints, LoggedColumn, Workspace
 from sokovan.scheduling.snapshot import KernelWorkload
 from sokovan.scheduling.trace import Funnel
 
@@ -97,7 +98,8 @@ class Shape:
         self.amounts: Ints = request[self.columns]
         self.pairs = list(zip(self.columns.tolist(), self.amounts.tolist(), strict=True))
         self.pairs_now = self.pairs
-        self.pairs_held = [*self.pairs, *((column + workspace.width, amount) for column, amount in self.pairs)]
+        self.pairs_later = [(column + workspace.width, amount) for column, amount in self.pairs]
+        self.pairs_held = [*self.pairs, *self.pairs_later]
         # Without the columns that count ports and kernels.
         self.slot_pairs = [pair for pair in self.pairs if pair[0] < workspace.slot_count]
         counts = self._counts(workspace.capacity)
@@ -116,6 +118,8 @@ class Shape:
         self.base: Ints | None = None
         self.keys: Ints | None = None
         self.seen = 0
+        self.future_keys = LoggedColumn()  # the same for room that is being released
+        self._future_counts = LoggedColumn()
 
     def during(self, blocks: int, workspace: Workspace) -> Shape:
         """The same request by a session that still runs at the times of these blocks."""
@@ -131,6 +135,7 @@ class Shape:
         shape, width = copy(self), workspace.width
         numbers = [number for number in range(workspace.blocks) if blocks >> number & 1]
         shape.blocks, shape.keys, shape.seen = blocks, None, 0
+        shape.future_keys, shape._future_counts = LoggedColumn(), LoggedColumn()
         starts = np.array([(2 + number) * width for number in numbers], np.int64)
         shape.block_columns = starts[:, None] + self.columns
         shape.both, shape.later, shape.released = self.both.copy(), self.later.copy(), self.released.copy()
@@ -139,6 +144,7 @@ class Shape:
             shape.released[start : start + width] = self.released[width : 2 * width]
         pairs = [(start + column, amount) for start in starts.tolist() for column, amount in self.pairs]
         shape.pairs_now, shape.pairs_held = [*self.pairs_now, *pairs], [*self.pairs_held, *pairs]
+        shape.pairs_later = [*self.pairs_later, *pairs]
         return shape
 
     def in_blocks(self, workspace: Workspace, agents: Ints | slice = slice(None)) -> Flags:
@@ -175,6 +181,19 @@ class Shape:
         if self.blocks:
             counts = np.minimum(counts, self._block_counts(workspace, agents))
         return np.asarray(np.where(self.allowed(agents), counts, 0), np.int64)
+
+    def future_seats(self, workspace: Workspace) -> Ints:
+        """The future counts of all agents, as far as possible from an earlier call."""
+        if self.affinity is not None:
+            return self.future_counts(workspace)
+        many = partial(self.future_counts, workspace)
+        return self._future_counts.updated(workspace.log, many, partial(self._future_count, workspace)).copy()
+
+    def _future_count(self, workspace: Workspace, agent: int) -> int:
+        if not self.eligible[agent]:
+            return 0
+        row = workspace.room[agent].tolist()
+        return int(max(0, min(row[column] // amount for column, amount in self.pairs_later)))
 
     def counts_with(self, workspace: Workspace, agents: Ints | slice, more: Ints) -> Ints:
         """How many kernels each agent could take later with so much more room."""
@@ -267,6 +286,7 @@ class ShapeTable:
     ) -> None:
         self.workspace, self._now_ms, self._affinity = workspace, now_ms, affinity
         self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._plain: dict[tuple[ResourceSlot, str], Shape] = {}  # of kernels that ask for slots alone
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
         self._taints = [taints_of(agent.labels) for agent in workspace.agents]
         self._any_taints = any(self._taints)
@@ -283,6 +303,9 @@ class ShapeTable:
 
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
+        plain = kernel.constraints is None and not (kernel.require or kernel.avoid or kernel.ports or kernel.meets)
+        if plain and (known := self._plain.get((kernel.slots, kernel.architecture))) is not None:
+            return known
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoid = self._avoided(kernel) if kernel.avoid else ()
         constraints = kernel.constraints
@@ -294,6 +317,8 @@ class ShapeTable:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._evaluate(ShapeKey(*key))  # type: ignore[arg-type]  # built in its order
+        if plain:
+            self._plain[kernel.slots, kernel.architecture] = shape
         return shape
 
     def _avoided(self, kernel: KernelWorkload) -> tuple[str, ...]:

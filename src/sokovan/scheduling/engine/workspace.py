@@ -19,7 +19,7 @@ down, so that they are equal on every machine.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +39,38 @@ ONE = 1 << ONE_BITS
 # A product with ONE must stay inside 63 bits; larger columns are shifted before they are compared as shares.
 _SHARE_BITS = 42
 NO_LIMIT = 1 << 40
+# Up to this many changed agents are updated one by one, which is faster than by array.
+_FEW = 8
 # The room of a block in which nothing is held.
 UNBOUNDED = 1 << 61
+
+
+class LoggedColumn:
+    """A number per agent, computed again only for the agents that the log names since."""
+
+    def __init__(self) -> None:
+        self._values: Ints | None = None
+        self._seen = 0
+
+    def updated(self, log: Sequence[int], compute: Callable[[Ints | slice], Ints], one: Callable[[int], int]) -> Ints:
+        """The numbers as they are now, computed by `one` if few have changed.
+
+        The next call may change the array.
+        """
+        values, seen = self._values, self._seen
+        self._seen = len(log)
+        if values is None:
+            values = self._values = compute(slice(None))
+        elif seen != len(log):
+            if len(log) - seen <= _FEW:
+                for agent in set(log[seen:]):
+                    values[agent] = one(agent)
+            elif len(log) - seen >= len(values):
+                values[:] = compute(slice(None))
+            else:
+                agents = np.array(log[seen:], np.int64)
+                values[agents] = compute(agents)
+        return values
 
 
 class BestEffortCounts(NamedTuple):

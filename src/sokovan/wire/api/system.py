@@ -41,7 +41,8 @@ class EventView:
     """A change of an object; `object` is its kind, `id` its name.
 
     An event about `verdicts` says that `count` sessions wait for the reason `after` now;
-    `sessions` are the ids of the first of them.
+    `sessions` are the ids of the first of them. One with the trigger `submitted` is about
+    `count` new sessions likewise, and `id` is the first.
     """
 
     object: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.mapping.events import NAMED_MAX, event_view, session_of, sessions_of
+from sokovan.api.mapping.events import NAMED_MAX, event_view, session_of, sessions_of, submitted_event
+from sokovan.domain.arrays import read_array
 from sokovan.domain.events import (
     KINDS,
     AgentEnrolled,
@@ -18,6 +19,7 @@ from sokovan.domain.events import (
     RolloutMoved,
     RouteMoved,
     SessionMoved,
+    SessionsSubmitted,
     VerdictsChanged,
 )
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, ReplicaId, RouteId, SessionId
@@ -28,6 +30,7 @@ from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.lifecycle.session import SessionStatus
+from tests.unit.orchestrator.sessions.controller_harness import controller_harness
 
 _S, _K = SessionStatus, KernelStatus
 DEPLOYMENT, ROUTE = list(DeploymentStatus), list(RouteStatus)
@@ -99,6 +102,10 @@ VIEWS: list[tuple[Event, tuple[str, str, str | None, str, str]]] = [
         VerdictsChanged(at_ms=0, session_ids=(SessionId("s"), SessionId("t")), code="NEVER_FITS"),
         ("verdicts", "", None, "NEVER_FITS", "changed"),
     ),
+    (
+        SessionsSubmitted(at_ms=0, session_ids=(SessionId("s"), SessionId("t")), count=2),
+        ("session", "s", None, "pending", "submitted"),
+    ),
     (NoticeIssued(at_ms=0, topic="quota", about="x"), ("notice", "x", None, "quota", "issued")),
 ]
 
@@ -116,6 +123,8 @@ def test_an_event_about_many_sessions_counts_all_and_names_the_first() -> None:
     ids = tuple(SessionId(f"s{number}") for number in range(NAMED_MAX + 1))
     view = event_view(VerdictsChanged(at_ms=0, session_ids=ids, code="NEVER_FITS"))
     assert (view.count, view.sessions) == (NAMED_MAX + 1, list(ids[:NAMED_MAX]))
+    view = event_view(SessionsSubmitted(at_ms=0, session_ids=ids[:2], count=10_000))
+    assert (view.count, view.sessions) == (10_000, list(ids[:2]))
 
 
 def test_every_kind_of_event_has_a_view() -> None:
@@ -129,3 +138,16 @@ def test_only_sessions_and_their_kernels_are_about_a_session() -> None:
 def test_a_new_reason_is_about_every_session_that_has_it() -> None:
     about = {view[0]: sessions_of(event) for event, view in VIEWS}
     assert (about["verdicts"], about["kernel"], about["agent"]) == (("s", "t"), ("s",), ())
+
+
+def test_new_sessions_of_one_owner_are_seen_by_who_sees_the_first() -> None:
+    event = SessionsSubmitted(at_ms=0, session_ids=(SessionId("s"), SessionId("t")), count=2)
+    assert (session_of(event), sessions_of(event)) == ("s", ("s", "t"))
+
+
+@pytest.mark.slow
+async def test_an_array_is_counted_by_its_size() -> None:
+    async with controller_harness() as on:
+        first, other = await on.submit(array=read_array("0-6")), await on.submit()
+    event = submitted_event([first, other], 5)
+    assert event == SessionsSubmitted(at_ms=5, session_ids=(first.session_id, other.session_id), count=8)

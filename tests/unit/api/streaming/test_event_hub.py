@@ -13,11 +13,13 @@ from sokovan.api.errors import StreamsFull
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming import event_hub
 from sokovan.api.streaming.event_hub import EventHub, EventListener
-from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, VerdictsChanged
+from sokovan.domain.arrays import read_array
+from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.events import Delivery, Subscription
 from sokovan.testing.clock import VirtualClock
+from tests.unit.orchestrator.sessions.controller_harness import controller_harness
 
 S1, S2 = SessionId("s1"), SessionId("s2")
 ENROLLED = AgentEnrolled(at_ms=0, agent_id=AgentId("a"), incarnation=1)
@@ -186,3 +188,40 @@ async def test_a_hub_that_closes_wakes_every_stream() -> None:
         hub.close()
         assert await waiting
         assert hub.closing
+
+
+def submitted(*ids: SessionId, count: int = 0) -> SessionsSubmitted:
+    return SessionsSubmitted(at_ms=0, session_ids=ids, count=count or len(ids))
+
+
+@pytest.mark.slow
+async def test_what_was_announced_is_not_told_again_when_the_bus_has_it() -> None:
+    hub = hub_on(VirtualClock())
+    async with controller_harness() as on:
+        one, two, first = await on.submit(), await on.submit(), await on.submit(array=read_array("0-6"))
+    with hub.listening("k") as all_of_it, hub.listening("k", one.session_id) as watching:
+        for session in (one, two, first):
+            hub.announce([session])
+        assert len(all_of_it.take()[0]) == 3
+        assert watching.has_events
+        # The sessions of some requests are stored together, and an array is named by more than its first.
+        together = submitted(one.session_id, two.session_id)
+        array = submitted(first.session_id, SessionId("second"), count=7)
+        hub.dispatch(Delivery(events=(together, array)))
+        assert all_of_it.take() == ([], False)
+        other = submitted(one.session_id, SessionId("of-another-process"))
+        hub.dispatch(Delivery(events=(other,)))
+        assert all_of_it.take() == ([other], False)
+
+
+@pytest.mark.slow
+async def test_announced_sessions_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_hub, "ANNOUNCED_MAX", 1)
+    hub = hub_on(VirtualClock())
+    async with controller_harness() as on:
+        one, two = await on.submit(), await on.submit()
+    hub.announce([one])
+    hub.announce([two])
+    with hub.listening("k") as all_of_it:
+        hub.dispatch(Delivery(events=(submitted(one.session_id), submitted(two.session_id))))
+        assert all_of_it.take() == ([submitted(one.session_id)], False)

@@ -220,3 +220,24 @@ async def test_an_endpoint_that_refuses_an_upgrade_answers_as_usual() -> None:
 
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
         writer.transport.abort()
+
+
+async def test_after_a_stream_that_breaks_off_the_connection_takes_the_next_request() -> None:
+    async def broken(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(b"9\r\ndata: 1\n\n\r\n")
+        await writer.drain()
+        writer.transport.abort()
+
+    async with (
+        engines(broken) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        stream = call(body=b'{"model":"chat","stream":true}').replace(b"Connection: close\r\n", b"")
+        writer.write(stream)
+        first = await reader.readuntil(b"0\r\n\r\n")
+        assert b"replica-failed" in first
+        writer.write(get("/v1/models"))
+        assert status_of(await reader.read()) == 200
+        writer.transport.abort()

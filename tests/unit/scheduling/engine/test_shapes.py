@@ -172,3 +172,14 @@ def test_a_fit_error_says_if_the_room_was_taken_for_a_session_that_waits() -> No
     engine.workspace.holders[0] = "gang"
     error = engine.shape("cpu=4").fit_error(engine.workspace)
     assert (error.kernels_fit, error.held_agent, error.holder) == (0, "a1", "gang")
+
+
+def test_seats_that_are_kept_are_those_that_are_counted_again() -> None:
+    engine = EngineParts(*(agent(f"a{i}", "cpu=4", used="cpu=1") for i in range(12)))
+    shape, space = engine.shape("cpu=2"), engine.workspace
+    assert shape.future_seats(space).tolist() == [1] * 12
+    for agents in ((2,), range(12)):
+        for one in agents:
+            space.free_soon(one, shape.released)
+        assert shape.future_seats(space).tolist() == shape.future_counts(space).tolist()
+    assert shape.future_seats(space)[2] == 3

@@ -11,7 +11,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.topology import HyperNode, HyperNodeTree
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.workspace import NO_LIMIT, ONE, Workspace
+from sokovan.scheduling.engine.workspace import NO_LIMIT, ONE, Ints, LoggedColumn, Workspace
 from tests.quick import at_most
 from tests.unit.scheduling.engine.builders import EngineParts, agent, rack
 
@@ -190,3 +190,29 @@ def test_a_cluster_without_agents_has_columns_and_no_rows() -> None:
     assert space.room.shape == (0, 4)
     assert space.total() == [0]
     assert space.occupancy.tolist() == space.size.tolist() == []
+
+
+def test_a_logged_column_asks_again_for_the_agents_that_changed() -> None:
+    asked: list[object] = []
+    numbers = np.arange(20)
+
+    def many(agents: Ints | slice) -> Ints:
+        asked.append(agents if isinstance(agents, slice) else agents.tolist())
+        return numbers[agents].copy()
+
+    def one(agent: int) -> int:
+        asked.append(agent)
+        return int(numbers[agent])
+
+    column, log = LoggedColumn(), list[int]()
+    assert column.updated(log, many, one).tolist() == list(range(20))
+    numbers += 100
+    log += [3, 3]
+    assert column.updated(log, many, one)[:5].tolist() == [0, 1, 2, 103, 4]
+    log += range(12)
+    assert column.updated(log, many, one)[10:14].tolist() == [110, 111, 12, 13]
+    log += range(20)
+    assert column.updated(log, many, one).tolist() == list(range(100, 120))
+    assert asked == [slice(None), 3, list(range(12)), slice(None)]
+    column.updated(log, many, one)
+    assert len(asked) == 4

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, EvictionReceipt, evictions_of
 from sokovan.domain.ids import SessionId
-from sokovan.scheduling.engine.evictions.rules import RECLAIM
+from sokovan.scheduling.engine.evictions.victims import RECLAIM
 from sokovan.scheduling.snapshot import SessionWorkload
 
 _HOUR_MS = 3_600_000

@@ -74,7 +74,8 @@ class WatchRoutes:
         """Watch changes of the sessions, kernels and agents that the caller may see.
 
         Server-sent events `change` with an EventView; `resync` means that some were
-        missed. A submitted session starts, or gets a reason: an event about `verdicts`.
+        missed. A new session is an event, with the trigger `submitted`. Then it starts, or gets
+        a reason: an event about `verdicts`.
         `Last-Event-ID` resumes after that event, if the server still has what followed; some
         events may be repeated.
         """

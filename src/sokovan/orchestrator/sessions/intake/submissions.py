@@ -12,7 +12,7 @@ from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
-from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord
+from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord, submitted_events
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
@@ -187,6 +187,7 @@ class Submissions:
         created = [one.session for one in outcomes.values() if isinstance(one, Submission) and one.fresh]
         if created:
             await unit.audit.append(*map(_audit_entry, created))
+            await unit.emit(submitted_events(unit.now_ms, [one.spec for one in created]))
         return [outcomes[index] for index in range(len(entries))]
 
     async def _submit_array(self, entry: _Entry, array: ArrayRequest) -> Submission:
@@ -218,6 +219,7 @@ class Submissions:
             if isinstance(result, SokovanError):
                 raise result
         await unit.audit.append(_array_entry(record))
+        await unit.emit(submitted_events(unit.now_ms, [one.spec for one in new]))
         submission = _submission(new[0], stored[0])
         if isinstance(submission, Exception) or not submission.fresh:
             raise Conflict("the same request was stored concurrently")

@@ -120,7 +120,8 @@ class Evictions:
         if known is not None and pending.session.priority <= known[0]:
             self._refuse(action, pending, known[1])
             return
-        proof = self._trial.fits(pending, ())
+        lacks_seats = memo is not None and not self._context.custom_plugins and not self._has_seats(pending)
+        proof = None if lacks_seats else self._trial.fits(pending, ())
         if proof is not None:
             # It fits without victims. What is idle is left to allocate, unless evictions have made it fit.
             if not proof.idle or self._outcome.evictions:
@@ -128,6 +129,11 @@ class Evictions:
                 self._table.keep_off(pending.session.session_id)
             return
         self._take(action, pending, memo)
+
+    def _has_seats(self, pending: PendingSession) -> bool:
+        """Whether the agents have as many seats as a plain taker needs, now or later; otherwise no trial succeeds."""
+        seats = pending.batches[0].shape.future_seats(self._context.workspace)
+        return int(seats.sum()) >= pending.need()
 
     def _take(self, action: str, pending: PendingSession, memo: Memo | None) -> None:
         options = self._options
@@ -158,7 +164,7 @@ class Evictions:
         """The best set that no owner's budget excludes; a set over budget is not taken in part."""
         while len(rules.candidates):
             seats = SeatCounter(self._context, pending, rules, self._table)
-            taker = Taker(rules, self._table, seats, lambda rows: self._trial.fits(pending, rows))
+            taker = Taker(rules, self._table, seats, self._trial.proofs(pending))
             found = VictimSearch(taker).best()
             if found is None:
                 return None

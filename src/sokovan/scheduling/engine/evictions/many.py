@@ -20,8 +20,9 @@ from sokovan.scheduling.engine.workspace import Ints
 
 # HyperNodes that are tried, cheapest first.
 DOMAINS_MAX = 4
-# Units at the beginning of an order that are looked at first.
-FIRST_UNITS = 64
+# Rows at the beginning of an order that are looked at first, and how many times as many next.
+FIRST_ROWS = 64
+MORE = 8
 
 
 class ManyCandidates:
@@ -30,12 +31,12 @@ class ManyCandidates:
     def __init__(self, taker: Taker) -> None:
         self._taker = taker
         self._rules, self._table, self._seats, self._fits = taker
+        self._first_rows = FIRST_ROWS
 
     def proposals(self) -> Iterator[list[int]]:
         """Sets that are enough, one by each order of the candidates."""
-        weights = self._seats.weights(self._rules.candidates)
         # Where all release the same, there is only one order.
-        for largest_first in (False, True) if (weights != weights[0]).any() else (False,):
+        for largest_first in (False,) if self._seats.weigh_alike(self._rules.candidates) else (False, True):
             for agents in self._cheapest_domains(largest_first=largest_first):
                 rows = self._in_domain(agents, largest_first=largest_first)
                 if rows is not None:
@@ -45,7 +46,7 @@ class ManyCandidates:
     def _cheapest_domains(self, *, largest_first: bool) -> list[range]:
         """The agents of the HyperNodes that could hold the taker, by the last unit that each would need."""
         everything = range(len(self._seats.base_rows))
-        if not self._seats.demand or len(self._seats.tiers) == 1 == len(self._seats.tiers[0].names):
+        if not self._seats.demand or self._seats.anywhere:
             return [everything]
         order = UnitOrder(self._taker, self._rules.candidates, largest_first=largest_first)
         priced = []
@@ -97,20 +98,39 @@ class ManyCandidates:
 
     def _in_domain(self, agents: range, *, largest_first: bool) -> list[int] | None:
         """A set that is enough with the taker on these agents."""
-        table, candidates = self._table, self._rules.candidates
-        inside = (table.agent[candidates] >= agents.start) & (table.agent[candidates] < agents.stop)
-        # Others help only if the queues above the taker lack more than those on these agents release.
-        rows = candidates[inside] if self._seats.queues_have(candidates[inside]) else candidates
-        order = UnitOrder(self._taker, rows, largest_first=largest_first)
-        last = self._shortest_prefix(order, agents)
-        if last is None:
+        found = self._first_that_is_enough(self._rows_for(agents), agents, largest_first=largest_first)
+        if found is None:
             return None
-        chosen = self._needed(order, last, agents)
+        order, last = found
+        chosen, prefix = self._needed(order, last, agents), order.upto(last)
         victims = self._whole(chosen, order)
-        if not self._holds(victims, agents):
-            victims = self._whole(order.upto(last), order)
+        if len(chosen) < len(prefix) and not self._holds(victims, agents):
+            victims = self._whole(prefix, order)
         kept = Reprieve(self._taker, agents).run(victims, order)
         return kept if kept and self._rules.leaves_shares(kept) else None
+
+    def _rows_for(self, agents: range) -> Ints:
+        """The candidates on these agents, or all if the queues above the taker lack more than those release."""
+        table, candidates = self._table, self._rules.candidates
+        if table.placed and len(agents) == len(self._seats.base_rows):
+            return candidates
+        inside = candidates[(table.agent[candidates] >= agents.start) & (table.agent[candidates] < agents.stop)]
+        return inside if len(inside) < len(candidates) and self._seats.queues_have(inside) else candidates
+
+    def _first_that_is_enough(self, rows: Ints, agents: range, *, largest_first: bool) -> tuple[UnitOrder, int] | None:
+        """An order, and the position of the last unit of its shortest prefix that is enough.
+
+        Where the columns decide, the beginning of the order is made first: few units are usually enough.
+        """
+        first = self._first_rows if self._seats.tight and not self._seats.shortage else len(rows)
+        while True:
+            order = UnitOrder(self._taker, rows, largest_first=largest_first, first=first)
+            last = self._shortest_prefix(order, agents)
+            if last is not None:
+                return order, last
+            if order.complete or not self._seats.enough(self._rules.candidates):
+                return None
+            first = self._first_rows = first * MORE
 
     def _holds(self, rows: Sequence[int], agents: range) -> bool:
         """Whether a set is enough: by columns, and by a trial where these do not decide."""
@@ -139,24 +159,16 @@ class ManyCandidates:
         """The position of the unit with which these agents have enough seats for one shape."""
         [(shape, count)] = self._seats.demand
         lacking = count - int(self._seats.base(shape)[agents.start : agents.stop].sum())
-        upto = FIRST_UNITS
-        while True:
-            # What an agent gains by a unit depends on earlier units only, so that a beginning of the order decides.
-            part = order if upto >= order.units else order.beginning(upto)
-            rows, positions, gains = self._steps(shape, part)
-            inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
-            positions, gains = positions[inside], gains[inside]
-            sort = np.argsort(positions, kind="stable")
-            enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
-            if len(enough):
-                return int(positions[sort][enough[0]])
-            if upto >= order.units:
-                return None
-            upto *= 8
+        rows, positions, gains = self._steps(shape, order)
+        inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
+        positions, gains = positions[inside], gains[inside]
+        sort = np.argsort(positions, kind="stable")
+        enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
+        return int(positions[sort][enough[0]]) if len(enough) else None
 
     def _needed(self, order: UnitOrder, last: int, agents: range) -> Ints:
         """The rows of a prefix in units with which an agent gains a seat, or a queue what it lacks."""
-        if not self._seats.demand:
+        if not self._seats.demand or (self._seats.tight and not last):
             return order.upto(last)
         table = self._table
         first = order.beginning(last + 1)
@@ -175,8 +187,7 @@ class ManyCandidates:
 
     def _whole(self, rows: Ints, order: UnitOrder) -> list[int]:
         """The rows, and all rows of the sessions that no longer have their gang."""
-        ended = np.zeros(len(self._table.sessions), bool)
-        ended[self._table.session[rows[order.is_bundled(rows)]]] = True
-        chosen = ended[self._table.session]
-        chosen[rows] = True
-        return np.flatnonzero(chosen).tolist()
+        chosen = set(rows.tolist())
+        for session in set(self._table.session[rows[order.is_bundled(rows)]].tolist()):
+            chosen.update(self._table.sessions[session].rows)
+        return sorted(chosen)

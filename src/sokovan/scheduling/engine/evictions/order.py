@@ -2,7 +2,8 @@
 
 A unit is a surplus kernel, or a whole gang (a bundle). Surplus goes before bundles; among
 equals the nearer queue, the lower priority and the smaller loss go first. With
-`largest_first` units that release more go before those.
+`largest_first` units that release more go before those. What a unit may release depends on
+those before it only, so that the beginning of an order is made without the rest of it.
 """
 
 from __future__ import annotations
@@ -12,44 +13,51 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sokovan.scheduling.engine.evictions.rules import RECLAIM
+from sokovan.scheduling.engine.evictions.queue_columns import ShareColumns
 from sokovan.scheduling.engine.evictions.taker import Taker
-from sokovan.scheduling.engine.evictions.victims import VictimTable, distinct
+from sokovan.scheduling.engine.evictions.victims import RECLAIM, VictimTable, distinct
 from sokovan.scheduling.engine.workspace import Flags, Ints
 
 
 class SharedOrder(NamedTuple):
     """Candidates, and those that may go, in the order of their units."""
 
-    candidates: Ints
+    candidates: Flags
+    size: int
     rows: Ints
     surplus: Flags
 
-    def without(self, rows: Ints, table: VictimTable) -> tuple[Ints, Flags] | None:
+    def without(self, candidates: Flags, size: int, table: VictimTable) -> SharedOrder | None:
         """The order of fewer candidates; None if one is new, or left without its gang."""
-        known = np.zeros(len(table.kernels), bool)
-        known[self.candidates] = True
-        if not known[rows].all():
+        gone = np.flatnonzero(self.candidates & ~candidates)
+        if len(gone) != self.size - size:
             return None
-        known[rows] = False
+        if not len(gone):
+            return self
         left = np.zeros(len(table.sessions), bool)
-        left[table.session[known]] = True
-        if left[table.session[rows]].any():
+        left[table.session[gone]] = True
+        if any(candidates[rows.start : rows.stop].any() for rows in table.rows_of(left)):
             return None
-        keep = ~known[self.rows]
-        return self.rows[keep], self.surplus[keep]
+        keep = candidates[self.rows]
+        return SharedOrder(candidates, size, self.rows[keep], self.surplus[keep])
 
 
 class UnitOrder:
-    """Rows with the position of their unit; rows that may not go are left out."""
+    """Rows with the position of their unit; rows that may not go are left out.
 
-    def __init__(self, taker: Taker, rows: Ints, *, largest_first: bool) -> None:
+    With `first` it has only the units of about so many rows (see `complete`).
+    """
+
+    def __init__(self, taker: Taker, rows: Ints, *, largest_first: bool, first: int | None = None) -> None:
         rules, table, seats, _ = taker
         self._rules, self._table = rules, table
         if rows is rules.candidates and not largest_first and not rules.has_plugins:
             self.rows, surplus = self._shared(rows)
         else:
             self.rows, surplus = self._ordered(rows, seats.weights(rows) if largest_first else None)
+        end = self._unit_end(surplus, len(self.rows) if first is None else first)
+        self.complete = end == len(self.rows)
+        self.rows, surplus = self.rows[:end], surplus[:end]
         self.positions = self._numbered(self.rows, surplus)
         if rules.action == RECLAIM:
             allowed = self._above_shares()
@@ -86,20 +94,26 @@ class UnitOrder:
         return self._bundled[rows]
 
     def _shared(self, rows: Ints) -> tuple[Ints, Flags]:
-        """The order of all candidates, filtered from that of an earlier taker of the same queue.
+        """The order of all candidates, filtered from that of an earlier taker.
 
         Candidates only leave in a cycle. As long as whole sessions leave, the order of the
         others stays, and so does which of their kernels are surplus.
         """
-        table, key = self._table, self._rules.shared_key
-        known: SharedOrder | None = table.orders.get(key)
-        if known is not None:
-            left = known.without(rows, table)
-            if left is not None:
-                return left
-        ordered, surplus = self._ordered(rows, None)
-        table.orders[key] = SharedOrder(rows, ordered, surplus)
-        return ordered, surplus
+        table = self._table
+        candidates = np.zeros(len(table.kernels), bool)
+        candidates[rows] = True
+        for key in self._rules.order_keys:
+            # The latest order is nearest; the first one has candidates that only other takers leave out.
+            known: Sequence[SharedOrder] = table.kept.get(key, ())
+            for one in reversed(known):
+                left = one.without(candidates, len(rows), table)
+                if left is not None:
+                    table.kept[key] = (known[0], left)
+                    return left.rows, left.surplus
+        made = SharedOrder(candidates, len(rows), *self._ordered(rows, None))
+        for key in self._rules.order_keys:
+            table.kept[key] = (made,)
+        return made.rows, made.surplus
 
     def _ordered(self, rows: Ints, weights: Ints | None) -> tuple[Ints, Flags]:
         """The rows that may go, in the order in which they are taken, and which are surplus."""
@@ -158,6 +172,15 @@ class UnitOrder:
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
         return np.array([ranks[key] for key in keys], np.int64)
 
+    def _unit_end(self, surplus: Flags, end: int) -> int:
+        """The number of rows up to the end of the unit that has the row before `end`."""
+        if end >= len(self.rows) or not end or surplus[end - 1]:
+            return min(end, len(self.rows))
+        last = self._table.session[self.rows[end - 1]]
+        after = slice(end, end + int(self._table.sizes[last]))
+        joins = ~surplus[after] & (self._table.session[self.rows[after]] == last)
+        return end + int(np.argmin(np.append(joins, False)))
+
     def _numbered(self, rows: Ints, surplus: Flags) -> Ints:
         """The position of each row's unit: rows of one bundle share it."""
         if not len(rows):
@@ -179,22 +202,15 @@ class UnitOrder:
         before = np.cumsum(released, axis=0) - released
         # A bundle is taken at once: what is gone before its first row counts for all of it.
         taken = before[_starts(units)] - before[_starts(queues)]
-        used, deserved = self._amounts(width)
-        relevant = np.zeros((len(table.pairs), width), bool)
-        for number, (queue, shape) in enumerate(table.pairs):
-            relevant[number, list(rules.relevant(table.queues[queue], table.shapes[shape]))] = True
-        above = (used[queues] - taken > deserved[queues]) & relevant[table.pair[rows]]
+        shares = ShareColumns.of(table)
+        above = (shares.used()[queues] - taken > shares.deserved[queues]) & shares.relevant(rules.asked)[
+            table.pair[rows]
+        ]
         above |= rules.recalled[rows][:, None]
         # A bundle goes whole or not at all.
         refused = np.zeros(int(self.positions.max()) + 1, bool)
         refused[units[~above.any(axis=1)]] = True
         return ~refused[self.positions]
-
-    def _amounts(self, width: int) -> tuple[Ints, Ints]:
-        """The used and the deserved amounts of each queue, by column."""
-        nodes, rules = self._table.queues, self._rules
-        deserved = [[rules.deserved(node, column) for column in range(width)] for node in nodes]
-        return np.array([node.allocated for node in nodes], np.int64), np.array(deserved, np.int64)
 
 
 def _starts(column: Ints) -> Ints:

@@ -16,15 +16,14 @@ import numpy as np
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.scheduling.engine.evictions.points import EvictionPoints
-from sokovan.scheduling.engine.evictions.victims import VictimTable
+from sokovan.scheduling.engine.evictions.queue_columns import QueueColumns, ShareColumns, deserved, distance, relevant
+from sokovan.scheduling.engine.evictions.victims import PREEMPT, RECLAIM, VictimTable
 from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.extensions import Extensions
 
-PREEMPT = "preempt"
-RECLAIM = "reclaim"
 CONSOLIDATE = "consolidate"
 # The loss of a set is compared in whole slot minutes.
 LOSS_PER_MINUTE = 60_000_000
@@ -123,14 +122,9 @@ class EvictionRules:
         self._queue_keys: dict[str, tuple[int, ...]] = {}
         self.demand = demand_of(pending)
         self.asked = self._asked()
-        self._relevant: dict[tuple[str, int], tuple[int, ...]] = {}
         self._guaranteed = 0
-        charged = np.array([node is pending.node for node in table.queues], bool)[table.queue]
-        # Kernels that run on what the taker's queue lends: they come back whatever its share is.
-        self.recalled: Flags = charged & table.loaned[table.session]
-        self._young: Flags = table.young(action)[table.session] & ~self.recalled
-        self.whole: Flags = np.ones(len(table.sessions), bool)
-        self.whole[table.session[self._young]] = False
+        self._columns = QueueColumns.of(action, pending.node, table)
+        self.recalled, self.whole = self._columns.recalled, self._columns.whole
         self.candidates, self.protected = self._candidates()
 
     @property
@@ -139,9 +133,12 @@ class EvictionRules:
         return self._points.used
 
     @property
-    def shared_key(self) -> tuple[str, str]:
-        """Takers with equal keys order the same candidates alike."""
-        return self.action, self._pending.node.name
+    def order_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Keys of takers that order the same candidates alike.
+
+        The first may be that of many queues, the second is of this one.
+        """
+        return ("orders", *self._columns.order_key), ("order", self.action, self._pending.node.name)
 
     def _asked(self) -> Row:
         """The amounts that the taker needs to start, by column."""
@@ -168,12 +165,10 @@ class EvictionRules:
     def _candidates(self) -> tuple[Ints, Protected]:
         """The rows that may be evicted one by one, and the counts of those that may not."""
         table = self._table
-        same = np.array([node is self._pending.node for node in table.homes], bool)[table.home]
-        others = {PREEMPT: same, RECLAIM: ~same}.get(self.action, np.ones(len(same), bool)) | self.recalled
-        others &= ~table.untouchable[table.session]
+        others = self._columns.others & table.touchable
         own = table.index.get(self._pending.session.session_id)
         if own is not None:
-            others &= table.session != own
+            others[table.sessions[own].rows.start : table.sessions[own].rows.stop] = False
         if not self._pending.batches:
             others &= table.best_effort  # a best-effort kernel takes only best-effort ones
         free = others & table.preemptible
@@ -181,19 +176,16 @@ class EvictionRules:
             free = chosen = others & table.movable[table.session]
             counts = Protected()
         elif self.action == PREEMPT:
-            highest = np.maximum(table.session_priority, table.priority)
-            chosen = free & ((highest < self._pending.session.priority) | self.recalled)
-            counts = Protected(priority=int((free & ~chosen).sum()))
+            chosen = free & ((table.highest < self._pending.session.priority) | self.recalled)
+            counts = Protected(priority=_count(free & ~chosen))
         else:
-            reclaimable = np.array([node.queue.reclaimable for node in table.queues], bool)[table.queue]
-            open_ = free & (reclaimable | self.recalled)
+            open_ = free & self._columns.reclaimable
             entitled = open_ & ((self._above_share() & self.may_take()) | self.recalled)
             chosen = entitled if self._points.may_reclaim(self._pending) else entitled & self.recalled
-            counts = Protected(within_share=int((open_ & ~entitled).sum()), plugin=int((entitled & ~chosen).sum()))
+            counts = Protected(within_share=_count(open_ & ~entitled), plugin=_count(entitled & ~chosen))
             free = open_
-        # The minimum run time protects the minimum of a session, not its surplus.
-        kept = chosen & self._young & ((table.allowance <= 0) | table.broken)[table.session]
-        counts = counts._replace(not_preemptible=int((others & ~free).sum()), run_time=int(kept.sum()))
+        kept = chosen & self._columns.too_young
+        counts = counts._replace(not_preemptible=_count(others & ~free), run_time=_count(kept))
         return self._left_by_plugins(np.flatnonzero(chosen & ~kept), counts)
 
     def _left_by_plugins(self, rows: Ints, counts: Protected) -> tuple[Ints, Protected]:
@@ -217,6 +209,8 @@ class EvictionRules:
     def _above_share(self) -> Flags:
         """The rows whose queue uses more than it deserves of something that the taker asks for."""
         table = self._table
+        if not self._levels:
+            return ShareColumns.of(table).above(self.asked)
         over = [self._over(table.queues[queue], table.shapes[shape], {}) for queue, shape in table.pairs]
         return np.array(over, bool)[table.pair]
 
@@ -225,30 +219,12 @@ class EvictionRules:
         path = leaf.path()[: self._levels + 1]
         for node in path:
             left = gone.get(node.name)
-            columns = self.relevant(node, shape)
+            columns = relevant(node, shape, self.asked)
             if not any(
-                node.allocated[column] - (left[column] if left else 0) > self.deserved(node, column)
-                for column in columns
+                node.allocated[column] - (left[column] if left else 0) > deserved(node, column) for column in columns
             ):
                 return False
         return bool(path)
-
-    def deserved(self, node: QueueNode, column: int) -> int:
-        """The deserved amount; 0 of what a queue does not name."""
-        return node.deserved[column] if node.deserves[column] else 0
-
-    def relevant(self, node: QueueNode, shape: Shape) -> tuple[int, ...]:
-        """The columns that decide whether a kernel of a queue may be reclaimed.
-
-        Those that it releases and the taker asks for; if it uses columns that the queue
-        deserves by name, only these.
-        """
-        key = (node.name, id(shape))
-        if key not in self._relevant:
-            used = [column for column, _ in shape.slot_pairs]
-            named = [column for column in used if node.deserves[column]]
-            self._relevant[key] = tuple(column for column in named or used if self.asked[column])
-        return self._relevant[key]
 
     def leaves_shares(self, rows: Collection[int]) -> bool:
         """Whether a set may be reclaimed from its queues.
@@ -325,11 +301,7 @@ class EvictionRules:
 
     def distance(self, node: QueueNode) -> int:
         """The number of steps in the queue tree from the taker's queue to another."""
-        if self.action != RECLAIM:
-            return 0
-        mine, theirs = self._pending.node.path(), node.path()
-        shared = sum(1 for a, b in zip(reversed(mine), reversed(theirs), strict=False) if a is b)
-        return len(mine) + len(theirs) - 2 * shared
+        return distance(self.action, self._pending.node, node)
 
     def queue_key(self, node: QueueNode) -> tuple[int, ...]:
         """The place that plugins give to a queue that gives."""
@@ -386,6 +358,10 @@ def demand_of(pending: PendingSession) -> list[tuple[Shape, int]]:
     if not pending.batches:
         shapes.update(batch.shape for batch in pending.best_effort)
     return list(shapes.items())
+
+
+def _count(flags: Flags) -> int:
+    return int(np.count_nonzero(flags))
 
 
 def first_shape(pending: PendingSession) -> Shape:

@@ -43,7 +43,11 @@ class VictimSearch:
     def best(self) -> VictimSet | None:
         """The set with the smallest key that was found; None if no legal set is enough."""
         candidates = self._rules.candidates
-        if not len(candidates) or not self._seats.enough(candidates):
+        if not len(candidates):
+            return None
+        # Of many candidates a few are usually enough, which the search by columns finds first.
+        soon = len(candidates) > _KERNELS_MAX**2 and self._seats.tight and self._seats.anywhere
+        if not soon and not self._seats.enough(candidates):
             return None
         choices = self._choices(candidates)
         if choices is not None:

@@ -9,6 +9,7 @@ further constraints (`tight`) the condition is sufficient as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class SeatCounter:
     ) -> None:
         self._workspace, self._table = context.workspace, table
         self.tiers = self._tiers(context, pending)
+        # Whether any agents will do, wherever they are.
+        self.anywhere = len(self.tiers) == 1 == len(self.tiers[0].names)
         session = pending.session
         bound = session.topology is not None and bool(self.tiers)
         self.lowest_tier = context.workspace.tree.tier(self.tiers[0].names[0]) if bound else 0
@@ -47,7 +50,7 @@ class SeatCounter:
         self.shortage = rules.queue_shortage() if whole else {}
         self._short_columns = {name: np.array(row, np.int64) for name, row in self.shortage.items()}
         self._below: dict[str, Flags] = {}
-        self._base = {shape: shape.future_counts(self._workspace) for shape, _ in self.demand}
+        self._base = {shape: shape.future_seats(self._workspace) for shape, _ in self.demand}
         self.base_rows = self._workspace.future
 
     def _tiers(self, context: CycleContext, pending: PendingSession) -> list[Tier]:
@@ -117,11 +120,21 @@ class SeatCounter:
 
     def weights(self, rows: Ints) -> Ints:
         """How much of what the taker asks for each row releases, in shares of a kernel."""
-        weights = np.zeros(len(rows), np.int64)
+        return self._shape_weights[self._table.shape[rows]]
+
+    def weigh_alike(self, rows: Ints) -> bool:
+        """Whether each row releases as much of what the taker asks for as the others."""
+        weights = self._shape_weights
+        return bool((weights == weights[0]).all()) or len(distinct(weights[self._table.shape[rows]])) <= 1
+
+    @cached_property
+    def _shape_weights(self) -> Ints:
+        """The weight of a row of each shape of the table."""
+        table, weights = self._table, np.zeros(len(self._table.shapes), np.int64)
         for shape, _ in self.demand:
             # Both sides are shifted alike, so that the product with ONE stays inside 63 bits.
             shift = max(0, int(shape.amounts.max(initial=1)).bit_length() - 40)
-            released = self._table.released[rows][:, shape.columns] >> shift
+            released = table.shape_released[:, shape.columns] >> shift
             weights += ((released << ONE_BITS) // np.maximum(shape.amounts >> shift, 1)).min(axis=1, initial=ONE << 20)
         return weights
 
@@ -153,9 +166,9 @@ class SeatLedger:
         self._spare = int(seats.base(self._shape)[agents.start : agents.stop].sum()) - need
         # What each queue above the taker has more than it needs, and which of them each queue is below.
         self._queues = [[-amount for amount in lacking] for lacking in seats.shortage.values()]
-        self._above = [
+        self._above: list[list[int]] = [
             [number for number, name in enumerate(seats.shortage) if name in [n.name for n in one.limiting_queues()]]
-            for one in self._table.queues
+            for one in (self._table.queues if seats.shortage else ())
         ]
         self.give(rows)
 
@@ -174,7 +187,7 @@ class SeatLedger:
     def _change(self, rows: Sequence[int], times: int) -> None:
         for row in rows:
             released = self._table.released[row].tolist()
-            for number in self._above[int(self._table.queue[row])]:
+            for number in self._above[int(self._table.queue[row])] if self._above else ():
                 spare = self._queues[number]
                 spare[:] = [n + amount * times for n, amount in zip(spare, released, strict=False)]
             agent = int(self._table.agent[row])

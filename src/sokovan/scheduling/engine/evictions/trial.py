@@ -9,7 +9,7 @@ the victims. A trial leaves every number as it was; `commit` keeps them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sokovan.scheduling.engine.allocate import Allocate
@@ -103,6 +103,18 @@ class EvictionTrial:
     def fits(self, pending: PendingSession, rows: Sequence[int]) -> Proof | None:
         """Whether the taker fits with these rows gone; everything is as before afterwards."""
         return self._run(pending, rows, keep=False)
+
+    def proofs(self, pending: PendingSession) -> Callable[[Sequence[int]], Proof | None]:
+        """`fits` of one taker; as long as nothing is committed, a set is tried once."""
+        known: dict[tuple[int, ...], Proof | None] = {}
+
+        def fits(rows: Sequence[int]) -> Proof | None:
+            key = tuple(rows)
+            if key not in known:
+                known[key] = self.fits(pending, rows)
+            return known[key]
+
+        return fits
 
     def commit(self, pending: PendingSession, rows: Sequence[int]) -> Proof | None:
         """Evict the rows and reserve for the taker, if it fits."""

@@ -8,7 +8,7 @@ some of its kernels. It is made when the first starving session appears.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,14 @@ from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 
+PREEMPT = "preempt"
+RECLAIM = "reclaim"
 # A session that reports no checkpoints counts as saved this long ago at the latest.
 ASSUMED_CHECKPOINT_S = 600
 # How long the minimum of a session is not evicted after its start, by action.
-MIN_RUNTIME_S = {"preempt": 60, "reclaim": 300}
+MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
+NO_ROWS: frozenset[int] = frozenset()
 HOUR_MS = 3_600_000
 
 
@@ -53,6 +56,8 @@ def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> b
 class VictimSession:
     """A running session: its rows, and whether it has its gang."""
 
+    __slots__ = ("_leads", "_waiting", "allowance", "broken", "kernels", "node", "plain", "rows", "session")
+
     def __init__(
         self, session: SessionWorkload, node: QueueNode, rows: range, kernels: Sequence[KernelWorkload]
     ) -> None:
@@ -67,7 +72,9 @@ class VictimSession:
         # How many kernels may go, as far as the minimum alone decides.
         self.allowance = len(kernels) if self.broken else surplus
         # The rows without which the others cannot go on.
-        self._leads = {rows.start + index for index, kernel in enumerate(kernels) if kernel.leads}
+        self._leads: frozenset[int] = NO_ROWS
+        if len(kernels) > 1 or kernels[0].leads:
+            self._leads = frozenset(rows.start + index for index, kernel in enumerate(kernels) if kernel.leads)
 
     def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
         """Whether it is starting, or runs for less than its minimum run time.
@@ -134,8 +141,10 @@ class VictimTable:
 
     def _add(self, session: SessionWorkload, table: ShapeTable, queue_usage: QueueUsage) -> None:
         running: Sequence[KernelWorkload] = session.kernels
-        if len(running) > 1 or session.waits:
-            running = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
+        for kernel in running:
+            if kernel.agent is None or kernel.releasing:
+                running = [one for one in running if one.agent is not None and not one.releasing]
+                break
         if not running:
             return
         self.index[session.session_id] = len(self.sessions)
@@ -195,7 +204,8 @@ class VictimTable:
         self.name_rank[np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)] = np.arange(len(names))
         width = workspace.width
         released = [shape.released[width : 2 * width] for shape in self.shapes]
-        self.released: Ints = np.array(released, np.int64).reshape(len(released), width)[self.shape]
+        self.shape_released: Ints = np.array(released, np.int64).reshape(len(released), width)
+        self.released: Ints = self.shape_released[self.shape]
         # Sessions that were placed, reserved or evicted in this cycle give nothing (more).
         self.untouchable: Flags = np.zeros(len(sessions), bool)
         self.broken: Flags = np.array([one.broken for one in sessions], bool)
@@ -208,13 +218,18 @@ class VictimTable:
         self.kernels_of: Counter[str] = Counter()  # running kernels by user
         for one in sessions:
             self.kernels_of[one.session.owner.user] += len(one.rows)
-        # Orders of candidates that takers of the same queue share (see `order`).
-        self.orders: dict[tuple[str, str], Any] = {}
+        self.highest: Ints = np.maximum(self.session_priority, self.priority)
+        self.touchable: Flags = np.ones(len(kernels), bool)  # rows of sessions that are not untouchable
+        self.placed: bool = bool((self.agent >= 0).all())  # whether the agents of all rows are known
+        # Columns and orders that takers share (see `queue_columns` and `order`).
+        self.kept: dict[tuple[str, ...], Any] = {}
 
     def keep_off(self, session_id: str) -> None:
         """Take no (more) kernels of a session in this cycle."""
         if session_id in self.index:
+            rows = self.sessions[self.index[session_id]].rows
             self.untouchable[self.index[session_id]] = True
+            self.touchable[rows.start : rows.stop] = False
 
     def _may_move(self, session: SessionWorkload) -> bool:
         """Whether a session may be moved: at most once an hour."""
@@ -224,15 +239,10 @@ class VictimTable:
     def young(self, action: str) -> Flags:
         """The sessions whose minimum is protected, because they run for too short a time."""
         if action not in self._young:
-            flags = [one.is_young(self._now_ms, self._min_runtime_s(one, action)) for one in self.sessions]
+            least = {node.name: _min_runtime_s(node, action) for node in self.homes}
+            flags = [one.is_young(self._now_ms, least[one.session.queue]) for one in self.sessions]
             self._young[action] = np.array(flags, bool)
         return self._young[action]
-
-    def _min_runtime_s(self, one: VictimSession, action: str) -> int:
-        """The minimum run time that a queue has, or takes from those above it."""
-        path = self.queue_usage.node(one.session.queue).path()
-        own = (node.queue.min_runtime_s for node in path if node.queue.min_runtime_s is not None)
-        return next(own, MIN_RUNTIME_S.get(action, 0))
 
     def by_session(self, rows: Iterable[int]) -> dict[int, list[int]]:
         """Rows by session."""
@@ -240,6 +250,10 @@ class VictimTable:
         for row in rows:
             found.setdefault(int(self.session[row]), []).append(row)
         return found
+
+    def rows_of(self, sessions: Flags) -> Iterator[range]:
+        """The rows of each of these sessions."""
+        return (self.sessions[one].rows for one in np.flatnonzero(sessions).tolist())
 
     def ends(self, session: int, rows: Collection[int]) -> bool:
         """Whether these rows are all that a session runs."""
@@ -251,6 +265,12 @@ class VictimTable:
             self.sessions[session].keeps_gang(set(part)) or (self.ends(session, part) and bool(whole[session]))
             for session, part in self.by_session(rows).items()
         )
+
+
+def _min_runtime_s(queue: QueueNode, action: str) -> int:
+    """The minimum run time that a queue has, or takes from those above it."""
+    own = (node.queue.min_runtime_s for node in queue.path() if node.queue.min_runtime_s is not None)
+    return next(own, MIN_RUNTIME_S.get(action, 0))
 
 
 def loss_slots(slots: ResourceSlot) -> int:

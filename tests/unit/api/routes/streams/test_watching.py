@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
@@ -207,6 +208,30 @@ async def test_who_watches_everything_hears_of_submissions_by_their_reason(api: 
         assert (event[1]["count"], event[1]["sessions"]) == (1, ["waits-n"])
         await api.bus.publish([AgentEnrolled(at_ms=0, agent_id=AgentId("a8"), incarnation=1)])
         assert await happenings(south, 1) == [("agent", "a8", "alive")]
+
+
+@pytest.mark.slow
+async def test_who_watches_everything_hears_of_submissions_before_the_scheduler_has_seen_them(api: ApiHarness) -> None:
+    await api.flush()
+    async with api.stream("/events", user=NORTH) as north, api.stream("/events", user=SOUTH) as south:
+        for stream in (north, south):
+            await connected(stream)
+        one = {"name": "new-n", "command": ["true"]}
+        first = (await api.call("POST", "/sessions", json=one, user=NORTH)).json()["id"]
+        lines = b"".join(msgspec.json.encode({**one, "name": f"batch-{at}"}) + b"\n" for at in range(2))
+        kind = {"content-type": "application/x-ndjson"}
+        answer = await api.call("POST", "/sessions:batch", content=lines, headers=kind, user=NORTH)
+        batch = [item["session"] for item in answer.json()["items"]]
+        # What the bus delivers later is not told again.
+        await api.flush()
+        for wanted in ([first], batch):
+            event = await north.event()
+            assert event is not None
+            assert (event[1]["object"], event[1]["id"], event[1]["trigger"]) == ("session", wanted[0], "submitted")
+            assert (event[1]["count"], event[1]["sessions"]) == (len(wanted), wanted)
+        await api.bus.publish([AgentEnrolled(at_ms=0, agent_id=AgentId("a7"), incarnation=1)])
+        for stream in (north, south):
+            assert await happenings(stream, 1) == [("agent", "a7", "alive")]
 
 
 async def test_a_slow_client_gets_a_resync(api: ApiHarness) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from sokovan.domain import records
 from sokovan.domain.arrays import ArrayMember, read_array
 from sokovan.domain.errors import IdempotencyConflict
+from sokovan.domain.events import Event, SessionsSubmitted
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import User
@@ -413,3 +416,23 @@ async def test_the_disk_space_of_kernels_is_the_least_that_a_policy_of_the_owner
         assert (await on.submit()).spec.kernel_disk_max is None
         await on.cluster.put(ResourcePolicy("small", kernel_disk_max=5), User("alice", "lab", ("vision",), "small"))
         assert (await on.submit()).spec.kernel_disk_max == 5
+
+
+@pytest.mark.slow
+async def test_new_sessions_are_an_event_of_their_owner_that_names_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "SUBMITTED_NAMED_MAX", 2)
+    found: list[Event] = []
+
+    async def take(events: Sequence[Event]) -> None:
+        found.extend(events)
+
+    async with controller_harness() as on:
+        mine, theirs = await on.submit(ALICE), await on.submit(BOB)
+        first = await on.submit(ALICE, name="sweep", array=read_array("0-6"))
+        with pytest.raises(InvalidRequest):
+            await on.submit(ALICE, name="sweep")
+        await on.store.outbox.publish_pending(take, limit=1000)
+    told = [
+        (one.session_ids[0], len(one.session_ids), one.count) for one in found if isinstance(one, SessionsSubmitted)
+    ]
+    assert told == [(mine.session_id, 1, 1), (theirs.session_id, 1, 1), (first.session_id, 2, 7)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sokovan.scheduling.engine.evictions.order import UnitOrder
+import numpy as np
+
+from sokovan.scheduling.engine.evictions.order import SharedOrder, UnitOrder
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
 from tests.unit.scheduling.little_cluster import session
 
@@ -29,3 +31,31 @@ def test_units_that_release_more_go_first_if_asked() -> None:
     order = UnitOrder(made.taker, made.rules.candidates, largest_first=True)
     assert made.names([order.rows.tolist()[0]]) == ["large.0"]
     assert order.units == 2
+
+
+def test_the_beginning_of_an_order_ends_with_a_whole_unit() -> None:
+    gangs = [runs(f"gang{i}", *(f"n{i}{j}" for j in range(3)), priority=i) for i in range(3)]
+    made = TakerParts(cluster(*gangs, session("taker", priority=9)))
+    whole = UnitOrder(made.taker, made.rules.candidates, largest_first=False)
+    assert whole.complete
+    for first, rows in ((1, 3), (3, 3), (4, 6), (8, 9), (20, 9)):
+        part = UnitOrder(made.taker, made.rules.candidates, largest_first=False, first=first)
+        assert part.rows.tolist() == whole.rows[:rows].tolist()
+        assert part.positions.tolist() == whole.positions[:rows].tolist()
+        assert part.complete == (rows == 9)
+
+
+def test_an_order_without_some_sessions_is_filtered_and_without_a_part_of_one_made_again() -> None:
+    gangs = [runs(f"gang{i}", *(f"n{i}{j}" for j in range(3)), priority=i, min_kernels=1) for i in range(3)]
+    made = TakerParts(cluster(*gangs, session("taker", priority=9)))
+    flags = np.ones(9, bool)
+    known = SharedOrder(flags, 9, np.arange(9), flags)
+    assert known.without(flags, 9, made.table) is known
+    fewer = flags.copy()
+    fewer[3:6] = False
+    left = known.without(fewer, 6, made.table)
+    assert left is not None
+    assert left.rows.tolist() == [0, 1, 2, 6, 7, 8]
+    assert left.without(flags, 9, made.table) is None
+    fewer[0] = False
+    assert known.without(fewer, 5, made.table) is None

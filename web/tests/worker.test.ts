@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FIRST_ROWS, Held, MORE_ROWS } from "../src/live/held.ts";
+import type { FromWorker, ToWorker } from "../src/live/messages.ts";
+import { rowOf, type SessionRow } from "../src/rows.ts";
+import type { EventView, SessionRowPage, SessionRowView } from "../src/wire.ts";
+
+const SESSIONS = 10_000;
+const encoder = new TextEncoder();
+
+function idOf(number: number): string {
+  return `s-${String(number).padStart(6, "0")}`;
+}
+
+function viewOf(number: number): SessionRowView {
+  return { id: idOf(number), name: `n${number}`, status: "running", slots: {}, submitted_at: idOf(number) } as unknown as SessionRowView;
+}
+
+function rowsFrom(first: number, count: number): SessionRow[] {
+  return Array.from({ length: count }, (_, at) => rowOf(viewOf(first - at)));
+}
+
+function moved(id: string): EventView {
+  return { object: "session", id, before: null, after: "running", trigger: "", at: "", count: 0, sessions: [] };
+}
+
+function reasons(count: number, sessions: string[]): EventView {
+  return { ...moved(""), object: "verdicts", count, sessions };
+}
+
+function full(): Held {
+  const held = new Held();
+  held.replace(rowsFrom(SESSIONS, FIRST_ROWS), "next");
+  return held;
+}
+
+const NOBODY = () => false;
+
+test("changes of sessions below the list are read only if a tab watches them", () => {
+  const held = full();
+  const old = idOf(5);
+  held.note(moved(old), NOBODY);
+  assert.deepEqual(held.take(), { whole: false, ids: [] });
+  held.note(moved(old), (id) => id === old);
+  held.note(moved(idOf(SESSIONS)), NOBODY);
+  held.note(moved(idOf(SESSIONS + 1)), NOBODY);
+  assert.deepEqual(held.take(), { whole: false, ids: [old, idOf(SESSIONS), idOf(SESSIONS + 1)] });
+  assert.deepEqual(held.update([rowOf(viewOf(5)), rowOf(viewOf(SESSIONS + 1))]), [false, true]);
+  assert.equal(held.rows.has(old), false);
+});
+
+test("a browser that holds every session reads every change", () => {
+  const held = new Held();
+  held.replace(rowsFrom(9, 3), null);
+  held.note(moved(idOf(1)), NOBODY);
+  assert.deepEqual(held.take(), { whole: false, ids: [idOf(1)] });
+  assert.deepEqual(held.update([rowOf(viewOf(1))]), [true]);
+});
+
+test("more changes than a request names, or than an event names, read the list again", () => {
+  const held = full();
+  held.note(reasons(SESSIONS, [idOf(SESSIONS)]), NOBODY);
+  assert.deepEqual(held.take(), { whole: true });
+  for (let at = 0; at < 201; at += 1) held.note(moved(idOf(SESSIONS + at)), NOBODY);
+  assert.deepEqual(held.take(), { whole: true });
+  assert.deepEqual(held.take(), { whole: false, ids: [] });
+});
+
+test("what is held grows by scrolling, and new sessions push the oldest out", () => {
+  const held = full();
+  assert.equal(held.wanted, FIRST_ROWS);
+  held.extend(rowsFrom(SESSIONS - FIRST_ROWS, MORE_ROWS), "more");
+  assert.equal(held.wanted, FIRST_ROWS + MORE_ROWS);
+  for (let at = 1; at <= 301; at += 1) held.update([rowOf(viewOf(SESSIONS + at))]);
+  assert.deepEqual(held.take(), { whole: true });
+  held.replace(rowsFrom(SESSIONS + 301, held.wanted), "again");
+  assert.equal(held.rows.size, FIRST_ROWS + MORE_ROWS);
+});
+
+// The worker itself, in front of a server of 10,000 sessions that counts what it is asked.
+const asked: string[] = [];
+let send: (event: EventView) => void = () => undefined;
+
+function pageOf(address: URL): SessionRowPage {
+  const ids = address.searchParams.get("id");
+  if (ids) return { items: ids.split(",").map((id) => viewOf(Number(id.slice(2)))), next: null };
+  const limit = Number(address.searchParams.get("limit"));
+  const from = Number(address.searchParams.get("cursor") ?? SESSIONS);
+  const items = Array.from({ length: Math.min(limit, from) }, (_, at) => viewOf(from - at));
+  return { items, next: from > limit ? String(from - limit) : null };
+}
+
+globalThis.fetch = (async (path: string) => {
+  const address = new URL(path, "http://127.0.0.1");
+  asked.push(address.pathname.replace("/api/v1/", "") + address.search);
+  if (address.pathname !== "/api/v1/events") return Response.json(pageOf(address));
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(encoder.encode(": connected\nid: p.1\n\n"));
+      send = (event) => controller.enqueue(encoder.encode(`event: change\ndata: ${JSON.stringify(event)}\n\n`));
+    },
+  });
+  return new Response(body);
+}) as typeof fetch;
+
+test("a list of 10,000 sessions is one request, and a change of one session another", async () => {
+  const told: FromWorker[] = [];
+  let heard: () => void = () => undefined;
+  const scope = { postMessage: (message: FromWorker) => (told.push(message), heard()) } as {
+    postMessage: (message: FromWorker) => void;
+    onmessage?: (event: { data: ToWorker }) => void;
+  };
+  Object.assign(globalThis, { self: scope });
+  await import("../src/live/worker.ts");
+  const say = (data: ToWorker) => scope.onmessage?.({ data });
+  const next = async <Kind extends FromWorker["kind"]>(kind: Kind): Promise<Extract<FromWorker, { kind: Kind }>> => {
+    for (;;) {
+      const at = told.findIndex((one) => one.kind === kind);
+      if (at >= 0) return told.splice(0, at + 1).at(-1) as Extract<FromWorker, { kind: Kind }>;
+      await new Promise<void>((done) => (heard = done));
+    }
+  };
+  say({ kind: "open", proof: "p" });
+  const list = await next("sessions");
+  assert.equal(list.rows.length, FIRST_ROWS);
+  assert.equal(list.cut, true);
+  await next("line");
+  assert.deepEqual(asked.splice(0), ["events", `sessions/rows?limit=${FIRST_ROWS}`]);
+
+  say({ kind: "watch", ids: [idOf(7)] });
+  send(moved(idOf(8)));
+  await next("events");
+  send(moved(idOf(SESSIONS + 1)));
+  assert.equal((await next("sessions")).rows[0]?.id, idOf(SESSIONS + 1));
+  send(moved(idOf(7)));
+  assert.equal((await next("apart")).rows[0]?.id, idOf(7));
+  assert.deepEqual(asked.splice(0), [idOf(SESSIONS + 1), idOf(7)].map((id) => `sessions/rows?id=${id}&limit=200`));
+
+  say({ kind: "more" });
+  assert.equal((await next("sessions")).rows.length, MORE_ROWS);
+  assert.deepEqual(asked.splice(0), [`sessions/rows?limit=${MORE_ROWS}&cursor=${SESSIONS - FIRST_ROWS}`]);
+  say({ kind: "close" });
+});
