@@ -189,7 +189,10 @@ async def _rejoin_batch(unit: UnitOfWork, overdue: Sequence[tuple[AgentId, int]]
 async def admit_together(
     unit: UnitOfWork, requests: Sequence[EnrolmentRequest]
 ) -> list[AgentAdmission | AgentRejection | Exception]:
-    """Admit agents in one transaction; those that are new, or known as they are, with few statements for all."""
+    """Admit agents in one transaction.
+
+    Those that are new, or known as they are, need few statements for all of them.
+    """
     # In the order of their ids, so that two managers lock the same agents in the same order.
     known = await _known(unit, requests)
     new = {request.agent_id: index for index, request in enumerate(requests) if _is_new(request, known)}

@@ -37,8 +37,8 @@ def agent_view(
 ) -> AgentView:
     """The view of an agent: its record and its last heartbeat.
 
-    The identity label, and whose starts failed, are shown to administrators only; the label
-    of the process to nobody.
+    The identity label, and whose starts failed, are shown to administrators only. The label
+    of the process is left out.
     """
     info = record.info
     hidden = (PROCESS_LABEL,) if seen_as is Role.ADMIN else (PROCESS_LABEL, IDENTITY_LABEL)

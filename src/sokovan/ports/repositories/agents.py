@@ -88,7 +88,10 @@ class AgentRepository(Protocol):
         limit: int | None = None,
         named: Sequence[AgentId] | None = None,
     ) -> Sequence[AgentRecord]:
-        """Every agent (of a scaling group, or with one of these names), by id; or the first `limit` after an id."""
+        """Every agent (of a scaling group), by id; or the first `limit` after an id.
+
+        With `named`, those of these that are known.
+        """
 
     async def profiles(self) -> Mapping[str, AgentProfile]:
         """The profile of each scaling group; agents that have left do not count."""

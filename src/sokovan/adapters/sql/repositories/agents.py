@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
-from sokovan.adapters.sql.repositories.new_agents import attributes, enrol_new, images_text
+from sokovan.adapters.sql.repositories.agent_enrolment import attributes, enrol_new, images_text
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,

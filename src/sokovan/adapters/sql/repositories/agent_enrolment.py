@@ -21,7 +21,10 @@ _GROUPS = sa.select(SCALING_GROUPS.c.name)
 
 
 async def enrol_new(transaction: Transaction, agents: Sequence[NewAgent]) -> bool:
-    """Insert agents with their slots and devices; False if one of them is known. Raises ObjectNotFound."""
+    """Insert agents with their slots and devices; False if one of them is known.
+
+    Raises ObjectNotFound.
+    """
     if not agents:
         return True
     groups = {row.name for row in await transaction.fetch(_GROUPS)}
