@@ -87,10 +87,12 @@ class AgentRepository(Protocol):
         after: str = "",
         limit: int | None = None,
         named: Sequence[AgentId] | None = None,
+        known: Mapping[AgentId, AgentRecord] | None = None,
     ) -> Sequence[AgentRecord]:
         """Every agent (of a scaling group), by id; or the first `limit` after an id.
 
-        With `named`, those of these that are known.
+        With `named`, those of these that are known. Of those that are `known` only what has
+        been written since is read; what they release may be older.
         """
 
     async def profiles(self) -> Mapping[str, AgentProfile]:

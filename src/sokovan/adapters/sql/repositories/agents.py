@@ -10,8 +10,8 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
 from sokovan.adapters.sql.repositories.agent_enrolment import attributes, enrol_new, images_text
+from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
     AGENT_DEVICES,
@@ -91,6 +91,7 @@ class SqlAgents:
         after: str = "",
         limit: int | None = None,
         named: Sequence[AgentId] | None = None,
+        known: Mapping[AgentId, AgentRecord] | None = None,
     ) -> Sequence[AgentRecord]:
         """See the port."""
         if named is not None:
@@ -102,7 +103,18 @@ class SqlAgents:
             statement = statement.where(AGENTS.c.scaling_group == scaling_group)
         if after:
             statement = statement.where(AGENTS.c.agent_id > after)
-        return await self._records(statement)
+        return await (self._changed(statement, known) if known else self._records(statement))
+
+    async def _changed(self, statement: sa.Select[Any], known: Mapping[AgentId, AgentRecord]) -> Sequence[AgentRecord]:
+        """The agents of a statement, those with the stamp of a known record as they are."""
+        stamps = await self._transaction.fetch(statement.with_only_columns(AGENTS.c.agent_id, AGENTS.c.stamp))
+        found = {row.agent_id: known.get(row.agent_id) for row in stamps}
+        stale = [row.agent_id for row in stamps if (one := found[row.agent_id]) is None or one.stamp != row.stamp]
+        if stale:
+            chosen = _of_agents(AGENTS, self._transaction.postgresql)
+            fresh = await self._records(chosen, bound_ids(self._transaction, stale))
+            found.update({one.info.agent_id: one for one in fresh})
+        return [one for one in found.values() if one is not None]
 
     async def profiles(self) -> Mapping[str, AgentProfile]:
         """See the port."""
@@ -391,6 +403,7 @@ class SqlAgents:
                 devices=tuple(devices[row.agent_id]),
                 reported_labels=msgspec.json.decode(row.labels),
                 operator_labels=msgspec.json.decode(row.operator_labels),
+                stamp=row.stamp,
             )
             for row in rows
         ]
