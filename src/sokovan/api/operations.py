@@ -76,7 +76,7 @@ class ApiOperation:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it only reads or computes, which may take long; streams and probes do not wait."""
+        """Whether it only reads or computes; streams and probes do not wait."""
         is_read = self.method in _READS or self.stores_nothing
         is_json = self.media == JSON_MEDIA and self.path.startswith(VERSION_PATH)
         return is_read and is_json and not self.asks_agents
