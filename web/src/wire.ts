@@ -553,6 +553,9 @@ export interface FleetView {
   device_used: number[];
   device_holder: number[];
   device_fault: string[];
+  failing: Record<string, string>;
+  slots: Record<string, number>;
+  used: Record<string, number>;
 }
 
 /** An administrator's action on an agent: drain, undrain, declare-gone. */

@@ -64,8 +64,19 @@ class AgentRepository(Protocol):
     async def get(self, agent_id: AgentId) -> AgentRecord:
         """One agent. Raises ObjectNotFound."""
 
-    async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
-        """Every agent (of a scaling group), by id; or the first `limit` after an id."""
+    async def all(
+        self,
+        *,
+        scaling_group: str = "",
+        after: str = "",
+        limit: int | None = None,
+        known: Mapping[AgentId, AgentRecord] | None = None,
+    ) -> Sequence[AgentRecord]:
+        """Every agent (of a scaling group), by id; or the first `limit` after an id.
+
+        Of those that are `known` only what has been written since is read; what they release
+        may be older.
+        """
 
     async def profiles(self) -> Mapping[str, AgentProfile]:
         """The profile of each scaling group; agents that have left do not count."""

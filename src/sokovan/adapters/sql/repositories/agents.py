@@ -79,14 +79,32 @@ class SqlAgents:
             raise ObjectNotFound(what="agent", name=agent_id)
         return records[0]
 
-    async def all(self, *, scaling_group: str = "", after: str = "", limit: int | None = None) -> Sequence[AgentRecord]:
+    async def all(
+        self,
+        *,
+        scaling_group: str = "",
+        after: str = "",
+        limit: int | None = None,
+        known: Mapping[AgentId, AgentRecord] | None = None,
+    ) -> Sequence[AgentRecord]:
         """See the port."""
         statement = sa.select(AGENTS).order_by(AGENTS.c.agent_id).limit(limit)
         if scaling_group:
             statement = statement.where(AGENTS.c.scaling_group == scaling_group)
         if after:
             statement = statement.where(AGENTS.c.agent_id > after)
-        return await self._records(statement)
+        return await (self._changed(statement, known) if known else self._records(statement))
+
+    async def _changed(self, statement: sa.Select[Any], known: Mapping[AgentId, AgentRecord]) -> Sequence[AgentRecord]:
+        """The agents of a statement, those with the stamp of a known record as they are."""
+        stamps = await self._transaction.fetch(statement.with_only_columns(AGENTS.c.agent_id, AGENTS.c.stamp))
+        found = {row.agent_id: known.get(row.agent_id) for row in stamps}
+        stale = [row.agent_id for row in stamps if (one := found[row.agent_id]) is None or one.stamp != row.stamp]
+        if stale:
+            chosen = _of_agents(AGENTS, self._transaction.postgresql)
+            fresh = await self._records(chosen, bound_ids(self._transaction, stale))
+            found.update({one.info.agent_id: one for one in fresh})
+        return [one for one in found.values() if one is not None]
 
     async def profiles(self) -> Mapping[str, AgentProfile]:
         """See the port."""
@@ -375,6 +393,7 @@ class SqlAgents:
                 devices=tuple(devices[row.agent_id]),
                 reported_labels=msgspec.json.decode(row.labels),
                 operator_labels=msgspec.json.decode(row.operator_labels),
+                stamp=row.stamp,
             )
             for row in rows
         ]
