@@ -30,6 +30,7 @@ from sokovan.orchestrator.deployments import replica_targets
 from sokovan.orchestrator.sessions.handlers import deadlines, heartbeats, prepare, start, terminate, watch
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
+from sokovan.scheduling.engine.timing import back_off
 from sokovan.wire.frames import CreateKernel
 
 
@@ -43,7 +44,7 @@ class FastTimings:
     `holds` holds back that work.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
-    `settled_s`.
+    `settled_s`. A session that was evicted once is tried again after `back_off_s`.
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class FastTimings:
     silence_s: int | None = None
     lease_s: float | None = None
     settled_s: float | None = None
+    back_off_s: int | None = None
     processes_max: int | None = None
     link_port: int | None = None
     holds: str = ""
@@ -69,6 +71,8 @@ def apply_timings(timings: FastTimings) -> None:
         _put(start, launches=_limited(timings.processes_max))
     if timings.settled_s is not None:
         _put(replica_targets, SETTLED_MS=round(timings.settled_s * 1000))
+    if timings.back_off_s is not None:
+        _put(back_off, FIRST_S=timings.back_off_s)
     if timings.holds:
         _make_holdable(Path(timings.holds))
     if timings.dies_after:

@@ -10,16 +10,18 @@ import pytest
 
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
+from tests.acceptance.fast_timings import FastTimings
 
 pytestmark = pytest.mark.slow
 
+TIMINGS = FastTimings(back_off_s=3)
 ACTIONS = 'actions=["enqueue","allocate","preempt","reclaim","backfill"]'
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """`sokovan up --fake 64x8`, whose scaling group evicts."""
-    server = Embedded(tmp_path_factory.mktemp("fleet"))
+    server = Embedded(tmp_path_factory.mktemp("fleet"), timings=TIMINGS)
     with ended_well(server):
         server.start("--fake", "64x8", "--no-agent")
         done = server.cli("scaling-group", "set", "default", "--option", ACTIONS)
@@ -172,7 +174,7 @@ print(f"ends at step {step}", flush=True)
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """`sokovan up` with real processes, whose scaling group evicts."""
-    server = Embedded(tmp_path_factory.mktemp("machine"))
+    server = Embedded(tmp_path_factory.mktemp("machine"), timings=TIMINGS)
     with ended_well(server):
         server.start()
         for words in (

@@ -143,3 +143,24 @@ export function impactOf(agent: MapAgent, fleet: FleetView): { free: number; lef
   const free = agent.devices.filter((device) => (fleet.device_used[device] ?? 0) === 0 && !fleet.device_fault[device]).length;
   return { free, left, total: fleet.device.length };
 }
+
+export interface Attention {
+  name: string;
+  status: string;
+  problem: string;
+  faults: [string, string][];
+}
+
+/** The agents that an operator should look at, and why. */
+export function needingAttention(fleet: FleetView): Attention[] {
+  const faults = new Map<number, [string, string][]>();
+  (fleet.device_fault ?? []).forEach((fault, at) => {
+    const agent = fleet.device_agent[at] ?? -1;
+    if (fault) faults.set(agent, [...(faults.get(agent) ?? []), [fleet.device[at] ?? "", fault]]);
+  });
+  return fleet.agents.flatMap((name, at) => {
+    const status = fleet.status[at] ?? "";
+    const problem = fleet.failing?.[name] ?? (fleet.connected[at] ? "" : "not connected");
+    return problem || faults.has(at) || status === "lost" || status === "suspect" ? [{ name, status, problem, faults: faults.get(at) ?? [] }] : [];
+  });
+}

@@ -5,7 +5,7 @@ import { bodyOf, commandLine, draftOf, EMPTY, keptOf, words } from "../src/draft
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
-import { agentsOf, faultsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../src/map.ts";
+import { agentsOf, faultsOf, heldOn, impactOf, layout, needingAttention, neighbour, tileAt } from "../src/map.ts";
 import { countBy, matches, merged, searchesFor, type SessionRow } from "../src/rows.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
@@ -137,6 +137,13 @@ test("a faulty device is named, and a drain does not count it as free", () => {
   assert.ok(first);
   assert.deepEqual(faultsOf(first, fleet), [{ device: "1", fault: "2 memory errors" }]);
   assert.deepEqual(impactOf(first, fleet), { free: 0, left: 0, total: 4 });
+});
+
+test("agents that an operator should look at are named with the reason", () => {
+  const fleet: FleetView = { ...FLEET, device_fault: ["", "2 memory errors", "", ""], failing: { a2: "3 starts failed" } };
+  assert.deepEqual(needingAttention(fleet).map((one) => [one.name, one.problem, one.faults]), [
+    ["a1", "", [["1", "2 memory errors"]]], ["a2", "3 starts failed", []], ["c1", "not connected", []],
+  ]);
 });
 
 function row(name: string, submitted: number, began: number | null, ended: number | null, held: number): SessionRow {

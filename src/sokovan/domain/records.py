@@ -332,7 +332,7 @@ class AgentRecord:
     """One agent, with the version it was read at.
 
     The labels of `info` are those that the agent reported and, with precedence, those that
-    operators gave it.
+    operators gave it. `stamp` differs whenever anything was written of the agent.
     """
 
     info: AgentInfo
@@ -340,6 +340,7 @@ class AgentRecord:
     devices: tuple[Device, ...] = ()
     reported_labels: Mapping[str, str] = field(default_factory=dict)
     operator_labels: Mapping[str, str] = field(default_factory=dict)
+    stamp: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

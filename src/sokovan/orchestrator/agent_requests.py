@@ -8,9 +8,12 @@ replies wake the next cycle. Every request is idempotent, so that it can be repe
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any, NamedTuple
 
 from sokovan.domain.errors import SokovanError
@@ -75,11 +78,20 @@ class _Hold:
 
 
 class RequestBackoff:
-    """Decides when a request may be sent again: after a failure, after success."""
+    """Decides when a request may be sent again: after a failure, after success.
+
+    A large session has thousands of holds, and a cycle looks at those that end or may be
+    retried, never at all.
+    """
 
     def __init__(self, clock: Clock, retry: RetryDelay) -> None:
         self._clock, self._retry = clock, retry
         self._holds: dict[AgentRequestKey, _Hold] = {}
+        self._failed: dict[AgentId, set[AgentRequestKey]] = {}
+        # By their ends; a hold that was replaced, removed or ended early is skipped when its turn comes.
+        self._ahead: list[tuple[int, int, AgentRequestKey, _Hold]] = []
+        self._ended: deque[tuple[AgentRequestKey, _Hold]] = deque()
+        self._numbers = count()
 
     def due(self, key: AgentRequestKey) -> bool:
         """Whether the request may be sent now."""
@@ -94,36 +106,69 @@ class RequestBackoff:
     def failed(self, key: AgentRequestKey) -> None:
         """Back off after a failure, longer each time."""
         failures = self.failures(key) + 1
-        self._holds[key] = _Hold(self._clock.monotonic_ms() + self._retry.delay_ms(failures), failures)
+        self._put(key, _Hold(self._clock.monotonic_ms() + self._retry.delay_ms(failures), failures))
 
     def hold(self, key: AgentRequestKey, seconds: float) -> None:
         """Do not send the request again within `seconds`."""
-        self._holds[key] = _Hold(self._clock.monotonic_ms() + round(seconds * 1000))
+        self._put(key, _Hold(self._clock.monotonic_ms() + round(seconds * 1000)))
 
     def retry_now(self, key: AgentRequestKey) -> None:
         """Allow the request at once."""
-        self._holds.pop(key, None)
+        hold = self._holds.pop(key, None)
+        if hold is not None and hold.failures:
+            self._no_failure(key)
 
     def retry_all(self, agents: Collection[AgentId]) -> None:
         """Allow all requests to agents that restarted: they know of none."""
-        self._holds = {key: hold for key, hold in self._holds.items() if key.agent_id not in agents}
+        for key in [key for key in self._holds if key.agent_id in agents]:
+            self.retry_now(key)
 
     def retry_failed(self, agents: Collection[AgentId]) -> None:
         """Allow failed requests to agents that sent a heartbeat."""
-        for key, hold in self._holds.items():
-            if hold.failures and key.agent_id in agents:
-                hold.until_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
+        for agent_id in self._failed.keys() & set(agents):
+            for key in self._failed[agent_id]:
+                self._holds[key].until_ms = now_ms
 
     def next_due_s(self) -> float | None:
         """Seconds until the first backoff ends; None if there is none."""
         now_ms = self._clock.monotonic_ms()
-        self._holds = {key: hold for key, hold in self._holds.items() if hold.until_ms + _STALE_MS > now_ms}
-        ahead = [hold.until_ms for hold in self._holds.values() if hold.until_ms > now_ms]
-        return (min(ahead) - now_ms) / 1000 if ahead else None
+        self._advance(now_ms)
+        return (self._ahead[0][0] - now_ms) / 1000 if self._ahead else None
 
     def clear(self) -> None:
         """Forget everything."""
-        self._holds.clear()
+        for known in (self._holds, self._failed, self._ahead, self._ended):
+            known.clear()
+
+    def _put(self, key: AgentRequestKey, hold: _Hold) -> None:
+        self.retry_now(key)
+        self._holds[key] = hold
+        if hold.failures:
+            self._failed.setdefault(key.agent_id, set()).add(key)
+        heappush(self._ahead, (hold.until_ms, next(self._numbers), key, hold))
+        self._advance(self._clock.monotonic_ms())
+
+    def _advance(self, now_ms: int) -> None:
+        """Pass the holds that have ended; remove those that ended long ago, with their failures."""
+        while self._ahead and not self._is_ahead(self._ahead[0], now_ms):
+            _, _, key, hold = heappop(self._ahead)
+            if self._holds.get(key) is hold:
+                self._ended.append((key, hold))
+        while self._ended and self._ended[0][1].until_ms + _STALE_MS <= now_ms:
+            key, hold = self._ended.popleft()
+            if self._holds.get(key) is hold:
+                self.retry_now(key)
+
+    def _is_ahead(self, entry: tuple[int, int, AgentRequestKey, _Hold], now_ms: int) -> bool:
+        _, _, key, hold = entry
+        return hold.until_ms > now_ms and self._holds.get(key) is hold
+
+    def _no_failure(self, key: AgentRequestKey) -> None:
+        failed = self._failed[key.agent_id]
+        failed.discard(key)
+        if not failed:
+            del self._failed[key.agent_id]
 
 
 class AgentRequests:

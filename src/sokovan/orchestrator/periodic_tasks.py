@@ -20,6 +20,11 @@ PAUSE_MAX_S = 0.1
 BURST_S = 0.25
 
 
+def _nothing_left() -> bool:
+    """The default of `TaskSpec.is_unfinished`."""
+    return False
+
+
 def _nothing_due() -> float | None:
     """The default of `TaskSpec.due`: no deadline."""
     return None
@@ -32,6 +37,8 @@ class TaskSpec:
     `work` returns whether there is more to do at once. `min_interval_s` separates the
     starts of two runs, which a long run extends: hints in between are coalesced, and one
     after an idle time is served at once. `due` returns the seconds until work is due without a hint, or None.
+    `is_unfinished` tells whether the last run left known work for the next one, which then
+    follows without a pause: nothing is gained by waiting for more.
     """
 
     name: str
@@ -40,6 +47,7 @@ class TaskSpec:
     min_interval_s: float = 0.02
     long_cycle_s: float = 10.0
     due: Callable[[], float | None] = _nothing_due
+    is_unfinished: Callable[[], bool] = _nothing_left
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ class PeriodicTask:
             has_more = await self._guarded(self.spec.work)
             took_s = self._seconds_since(began_ms)
             self._burst_s = max(0.0, self._burst_s - took_s)
-            pause_s = 0.0 if self._burst_s else min(took_s, PAUSE_MAX_S)
+            pause_s = 0.0 if self._burst_s or self.spec.is_unfinished() else min(took_s, PAUSE_MAX_S)
             if not has_more:
                 idle_ms = self._clock.monotonic_ms()
                 await self._guarded(self._wait_for_hints)

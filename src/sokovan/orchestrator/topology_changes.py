@@ -32,11 +32,16 @@ class TopologyState:
         return HyperNodeTree([str(one.info.agent_id) for one in self.agents], self.hypernodes)
 
 
-async def topology_state(unit: UnitOfWork, topology: Topology | None = None) -> TopologyState:
-    """The state with this topology; by default the stored one, or none."""
+async def topology_state(
+    unit: UnitOfWork, topology: Topology | None = None, *, known: Mapping[AgentId, AgentRecord] | None = None
+) -> TopologyState:
+    """The state with this topology; by default the stored one, or none.
+
+    Agents that are `known` are read only if they have changed.
+    """
     if topology is None:
         topology = next(iter(await unit.catalog.all(Topology)), Topology())
-    agents = [one for one in await unit.fleet.all() if not one.info.has_left]
+    agents = [one for one in await unit.fleet.all(known=known) if not one.info.has_left]
     labels: Mapping[str, Mapping[str, str]] = {str(one.info.agent_id): one.info.labels for one in agents}
     return TopologyState(topology, agents, topology.hypernodes_over(labels))
 

@@ -23,6 +23,8 @@ from sokovan.wire.serving.route_table import TableUpdate
 
 SWEEP_S = 0.25
 BACKLOG = 1024
+# A proxy that stops answers requests on connections that were kept for this long.
+KEPT_MS = 1_000
 
 
 class ProxyServer:
@@ -116,14 +118,19 @@ class ProxyServer:
                 endpoint.ejection.broken(now_ms, "stalled")
 
     async def drain(self, limit_s: float) -> None:
-        """Accept nothing more; end with the last request, or after `limit_s`."""
+        """Accept no more connections; end with the last request, or after `limit_s`.
+
+        A request on a connection that was kept is answered, and the answer says that it ends.
+        """
         context = self._context
         context.draining = True
         for server in self._servers:
             server.close()
-        until_ms = context.now_ms() + int(limit_s * 1000)
-        while self._under_way() and context.now_ms() < until_ms:
+        now_ms = context.now_ms()
+        until_ms, kept_until_ms = now_ms + int(limit_s * 1000), now_ms + KEPT_MS
+        while now_ms < until_ms and (self._under_way() or (context.clients and now_ms < kept_until_ms)):
             await self._clock.sleep(0.05)
+            now_ms = context.now_ms()
         self.close()
 
     def _under_way(self) -> bool:
@@ -137,5 +144,5 @@ class ProxyServer:
         self._probes.close()
         self._samples.close()
         for client in list(self._context.clients):
-            client.abort()
+            client.leave()
         self._pools.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -225,3 +226,97 @@ async def test_unused_backoff_is_forgotten() -> None:
     backoff.failed(KEY)
     backoff.clear()
     assert backoff.due(KEY)
+
+
+class PlainBackoff:
+    """The same rules, by a look at every hold."""
+
+    def __init__(self, clock: VirtualClock, retry: RetryDelay) -> None:
+        self.clock, self.retry = clock, retry
+        self.holds: dict[AgentRequestKey, tuple[int, int]] = {}
+
+    def due(self, one: AgentRequestKey) -> bool:
+        return self.holds.get(one, (0, 0))[0] <= self.clock.monotonic_ms()
+
+    def failures(self, one: AgentRequestKey) -> int:
+        return self.holds.get(one, (0, 0))[1]
+
+    def failed(self, one: AgentRequestKey) -> None:
+        count = self.failures(one) + 1
+        self.holds[one] = self.clock.monotonic_ms() + self.retry.delay_ms(count), count
+
+    def hold(self, one: AgentRequestKey, seconds: float) -> None:
+        self.holds[one] = self.clock.monotonic_ms() + round(seconds * 1000), 0
+
+    def retry_now(self, one: AgentRequestKey) -> None:
+        self.holds.pop(one, None)
+
+    def retry_all(self, agents: set[AgentId]) -> None:
+        self.holds = {one: hold for one, hold in self.holds.items() if one.agent_id not in agents}
+
+    def retry_failed(self, agents: set[AgentId]) -> None:
+        for one, (_, count) in self.holds.items():
+            if count and one.agent_id in agents:
+                self.holds[one] = self.clock.monotonic_ms(), count
+
+    def next_due_s(self) -> float | None:
+        now_ms = self.clock.monotonic_ms()
+        self.holds = {one: hold for one, hold in self.holds.items() if hold[0] + 600_000 > now_ms}
+        ahead = [until_ms for until_ms, _ in self.holds.values() if until_ms > now_ms]
+        return (min(ahead) - now_ms) / 1000 if ahead else None
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_backoff_agrees_with_the_same_rules_by_a_look_at_every_hold(seed: int) -> None:
+    clock, retry, number = VirtualClock(), RetryDelay(first_ms=500, most_ms=8_000), seed
+    fast, plain = RequestBackoff(clock, retry), PlainBackoff(clock, retry)
+    keys = [key(f"k{subject}", agent) for subject in range(4) for agent in (A1, A2)]
+    for _ in range(80):
+        number = (number * 1_103_515_245 + 12_345) % 2**31  # the same numbers in every run
+        one, agents, kind, wait = (
+            keys[number >> 8 & 7],
+            {(A1, A2)[number >> 12 & 1]},
+            number >> 16 & 7,
+            number >> 20 & 7,
+        )
+        for backoff in (fast, plain):
+            match kind:
+                case 0 | 1 | 2:
+                    backoff.failed(one)
+                case 3 | 4:
+                    backoff.hold(one, 10)
+                case 5:
+                    backoff.retry_now(one)
+                case 6:
+                    backoff.retry_failed(agents)
+                case _:
+                    backoff.retry_all(agents)
+        await clock.advance((0, 0, 0.2, 0.4, 1, 3, 9, 300)[wait])
+        assert fast.next_due_s() == plain.next_due_s()
+        seen = [[(backoff.due(each), backoff.failures(each)) for each in keys] for backoff in (fast, plain)]
+        assert seen[0] == seen[1]
+
+
+async def test_a_cycle_looks_at_no_hold_of_a_large_session_that_neither_ends_nor_failed() -> None:
+    clock = VirtualClock()
+    backoff = RequestBackoff(clock, RetryDelay())
+    for number in range(500):
+        backoff.hold(key(f"k{number}"), 10)
+    looks = 0
+
+    class Counted(dict[AgentRequestKey, Any]):
+        def get(self, *arguments: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().get(*arguments)
+
+        def __iter__(self) -> Any:
+            raise AssertionError("looked at every hold")
+
+        items = values = keys = __iter__  # all of them look at every hold
+
+    backoff._holds = Counted(backoff._holds)
+    for _ in range(20):
+        backoff.retry_failed({A1})
+        assert backoff.next_due_s() == 10
+    assert looks == 20

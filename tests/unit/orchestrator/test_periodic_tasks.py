@@ -99,6 +99,20 @@ async def test_the_pause_after_a_very_long_run_is_bounded(rounds: Callable[..., 
     assert made.at_ms == [0, 2000 + round(PAUSE_MAX_S * 1000)]
 
 
+async def test_a_run_that_left_known_work_is_followed_by_the_next_without_a_pause(
+    rounds: Callable[..., Rounds],
+) -> None:
+    begun: list[int] = []
+    made = rounds(min_interval_s=0.02, is_unfinished=lambda: len(begun) <= 4)
+    made.at_ms = begun
+    made.takes_s, made.outcome = 0.2, lambda: True
+    await made.clock.advance(1.5)
+    # The burst is spent with the second run, and four leave something: pauses of 100 ms begin after the fifth.
+    assert made.at_ms == [0, 200, 400, 600, 800, 1100, 1400]
+    made.outcome = lambda: False
+    await made.clock.advance(1)
+
+
 async def test_a_hint_set_during_a_run_causes_the_next_run(rounds: Callable[..., Rounds]) -> None:
     made = rounds(min_interval_s=0.02)
 

@@ -98,6 +98,26 @@ async def test_a_proxy_that_stops_ends_its_requests_first() -> None:
         await stopping
 
 
+async def test_a_connection_that_was_kept_gets_a_last_answer_from_a_proxy_that_stops() -> None:
+    async with (
+        engines(json_answer()) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        again = call().replace(b"Connection: close\r\n", b"")
+        writer.write(again)
+        await reader.readuntil(b"}")
+        stopping = asyncio.create_task(proxy.server.drain(LIMIT_S))
+        await proxy.until(lambda: proxy.context.draining)
+        writer.write(again)
+
+        answer = await reader.read()
+        assert status_of(answer) == 200
+        assert b"connection: close\r\n" in answer
+        await stopping
+        writer.transport.abort()
+
+
 async def test_a_table_that_does_not_follow_leaves_the_old_one_in_force() -> None:
     async with (
         engines(json_answer()) as (engine,),

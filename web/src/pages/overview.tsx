@@ -1,16 +1,17 @@
 // The cluster in figures, why sessions wait, what needs attention, and what just happened.
-import { all, call } from "../api.ts";
+import { call } from "../api.ts";
 import { amount, devices, plural, printable } from "../format.ts";
 import { clusterTick, loaded, recent } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useCounts } from "../parts/counts.ts";
 import { useResource } from "../parts/resource.ts";
 import { SlotLine, useUsage } from "../parts/usage.tsx";
+import { needingAttention } from "../map.ts";
 import { ENDED } from "../states.ts";
-import type { AgentView, HealthView, WaitingView } from "../wire.ts";
+import type { FleetView, HealthView, WaitingView } from "../wire.ts";
 
 interface Figures {
-  agents: AgentView[];
+  fleet: FleetView;
   waiting: WaitingView;
   health: HealthView;
 }
@@ -19,12 +20,12 @@ export function OverviewPage() {
   const found = useResource<Figures>(
     "overview",
     async (signal) => {
-      const [agents, waiting, health] = await Promise.all([
-        all<AgentView>("agents", signal),
+      const [fleet, waiting, health] = await Promise.all([
+        call<FleetView>("fleet", { signal }),
         call<WaitingView>("sessions/waiting", { signal }),
         call<HealthView>("health", { signal }),
       ]);
-      return { agents, waiting, health };
+      return { fleet, waiting, health };
     },
     clusterTick.value,
   );
@@ -32,11 +33,10 @@ export function OverviewPage() {
   const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
-  const { agents, waiting, health } = found.value;
-  const totals = sum(agents.map((one) => one.slots));
-  const used = sum(agents.map((one) => one.used));
+  const { fleet, waiting, health } = found.value;
+  const { slots: totals = {}, used = {} } = fleet;
   const live = [...counts].reduce((sum, [status, count]) => (ENDED.has(status) ? sum : sum + count), 0);
-  const attention = agents.filter((one) => Object.keys(one.device_faults).length || one.failing_since || one.status === "lost" || one.status === "suspect" || !one.connected);
+  const attention = needingAttention(fleet);
   const ill = Object.entries(health.parts).filter(([name, state]) => name !== "agents" && state !== "ok");
   return (
     <div class="overview">
@@ -53,7 +53,7 @@ export function OverviewPage() {
         ))}
         <Figure label="running" value={String(counts.get("running") ?? 0)} note={`${live} live`} />
         <Figure label="waiting" value={String(counts.get("pending") ?? 0)} note={`${waiting.items.reduce((all, one) => all + devices(one.slots), 0)} GPU requested`} />
-        <Figure label="agents" value={String(agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
+        <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
       <div class="columns">
@@ -79,10 +79,10 @@ export function OverviewPage() {
             <ul class="reasons">
               {ill.map(([name, state]) => <li key={name}><strong>{name}</strong><span>{state}</span></li>)}
               {attention.slice(0, 20).map((one) => (
-                <li key={one.id}>
-                  <a href={`/ui/cluster?agent=${encodeURIComponent(one.id)}`}>{one.id}</a>
-                  <span><State status={one.status} /> {one.failing_reason || (one.connected ? "" : "not connected")}</span>
-                  {Object.entries(one.device_faults).map(([device, fault]) => <span key={device} class="muted">device {device}: {printable(fault)}</span>)}
+                <li key={one.name}>
+                  <a href={`/ui/cluster?agent=${encodeURIComponent(one.name)}`}>{one.name}</a>
+                  <span><State status={one.status} /> {one.problem}</span>
+                  {one.faults.map(([device, fault]) => <span key={device} class="muted">device {device}: {printable(fault)}</span>)}
                 </li>
               ))}
             </ul>
@@ -107,12 +107,6 @@ export function OverviewPage() {
       </div>
     </div>
   );
-}
-
-function sum(parts: readonly Record<string, number>[]): Record<string, number> {
-  const total: Record<string, number> = {};
-  for (const part of parts) for (const [slot, value] of Object.entries(part)) total[slot] = (total[slot] ?? 0) + value;
-  return total;
 }
 
 function devicesFirst(one: string, other: string): number {

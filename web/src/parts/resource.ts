@@ -15,21 +15,24 @@ interface Answer<T> {
   problem: ProblemView | null;
 }
 
-// Reads begin at least this far apart, however many changes there are.
+// Reads begin at least this far apart, however many changes there are; those that take long, some times as far.
 export const GAP_MS = 1000;
+const GAP_TIMES = 5;
+const GAP_MAX_MS = 30_000;
 
 /** `key` names what is read; another one forgets the answer. `tick` counts changes of it. */
 export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>, tick: unknown = 0, gapMs = GAP_MS): Resource<T> {
   const [state, setState] = useState<Answer<T>>({ key, value: null, problem: null });
   const reading = useRef(read);
   reading.current = read;
-  const again = useRef<() => void>(() => undefined);
+  const again = useRef<(now?: boolean) => void>(() => undefined);
   useEffect(() => {
     const stopped = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = false;
     let changed = false;
     let began = 0;
+    let took = 0;
     const run = async (): Promise<void> => {
       timer = undefined;
       busy = true;
@@ -43,14 +46,21 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
         setState((before) => ({ key, value: before.key === key ? before.value : null, problem: error.view }));
       } finally {
         busy = false;
+        took = Date.now() - began;
         if (changed && !stopped.signal.aborted) start();
         changed = false;
       }
     };
+    const apart = (): number => Math.max(gapMs, Math.min(GAP_MAX_MS, GAP_TIMES * took));
     // A read that has begun is not given up for a change: on a busy server none would ever end.
-    const start = (): void => {
+    const start = (now = false): void => {
+      if (now && !busy) {
+        clearTimeout(timer);
+        timer = undefined;
+      }
       if (busy) changed = true;
-      else timer ??= setTimeout(() => void run(), began ? Math.max(0, gapMs - (Date.now() - began)) : 0);
+      else if (now) void run();
+      else timer ??= setTimeout(() => void run(), began ? Math.max(0, apart() - (Date.now() - began)) : 0);
     };
     again.current = start;
     start();
@@ -64,6 +74,6 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
   return {
     value: current ? state.value : null,
     problem: current ? state.problem : null,
-    retry: () => again.current(),
+    retry: () => again.current(true),
   };
 }

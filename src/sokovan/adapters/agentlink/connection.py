@@ -48,12 +48,12 @@ class LinkLimits:
     """
 
     hello_s: float = 10.0
-    admission_s: float = 8.0
+    admission_s: float = 20.0
     send_s: float = 10.0
     request_s: float = 10.0
     heartbeats_missed: int = 3
     in_flight_max: int = IN_FLIGHT_MAX
-    unadmitted_max: int = 64
+    unadmitted_max: int = 256
 
 
 class AgentConnection:
@@ -67,6 +67,7 @@ class AgentConnection:
         self.incarnation = 0
         self.token = ""
         self.ended = ""
+        self.measures = False
         self._duplex, self._clock, self._limits = duplex, clock, limits
         self._session = ManagerEnd(
             now_ms=clock.monotonic_ms(),
@@ -256,6 +257,7 @@ class AgentConnection:
             match event:
                 case HelloReceived():
                     self._bundles = event.hello.bundles
+                    self.measures = event.hello.measures
                     self._hello.set_result(event.hello)
                 case HeartbeatReceived():
                     self._latest = event.heartbeat

@@ -178,4 +178,18 @@ def fleet_view(
         device_used=[used[name, one.device_id] for _, name, one in devices],
         device_holder=[holder.get((name, one.device_id), NO_PLACE) for _, name, one in devices],
         device_fault=[one.fault for _, _, one in devices],
+        failing={
+            name: one.info.health.reason for name, one in zip(names, agents, strict=True) if one.info.health.is_failing
+        },
+        slots=_amounts(one.info.available_slots for one in agents),
+        used=_amounts(one.info.occupied_slots for one in agents),
     )
+
+
+def _amounts(amounts: Iterable[ResourceSlot]) -> dict[str, int]:
+    """Sums by slot of thousands of agents, without objects in between."""
+    found: defaultdict[str, int] = defaultdict(int)
+    for one in amounts:
+        for slot, amount in one.items():
+            found[slot] += amount
+    return dict(found)

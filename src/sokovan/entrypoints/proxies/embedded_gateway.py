@@ -20,6 +20,7 @@ from pathlib import Path
 
 from sokovan.entrypoints.embedded.web_server import bound_socket
 from sokovan.entrypoints.proxies.folder_lock import holder_of
+from sokovan.entrypoints.proxies.listener_copies import taken_listener
 from sokovan.ports.environment import Clock
 
 # Time between two looks whether there is a deployment.
@@ -118,8 +119,15 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 def gateway_listener(port: int, root: Path, *, host: str, log: Callable[[str], None]) -> socket.socket:
     """The listening socket of the gateway. Raises NoFreePort.
 
-    The proxy of a server that was killed is asked to end, and its port is waited for.
+    The proxy of a server that was killed is asked to end. Its socket is taken over, so that its
+    port is open all the time; one that does not give it is waited for.
     """
+    taken = taken_listener(root)
+    if taken is not None and (not port or taken.getsockname()[:2] == (host, port)):
+        end_predecessor(root, log)
+        return taken
+    if taken is not None:
+        taken.close()
     tries = round(PORT_WAIT_S / PORT_TRY_S) if end_predecessor(root, log) and port else 0
     pause = threading.Event()
     for _ in range(tries):

@@ -19,6 +19,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.proxies.listener_copies import ListenerCopies
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
 from sokovan.entrypoints.settings.listen_address import is_this_machine
@@ -166,10 +167,13 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
                 )
 
             running.append(tasks.create_task(manager.follow(linked)))
+        copies = ListenerCopies(options.root, listener) if options.descriptor is not None else None
         await server.listen(listener)
         host, port = listener.getsockname()[:2]
         log(f"the gateway is ready at http://{f'[{host}]' if ':' in host else host}:{port}")
         await stopped.wait()
+        if copies is not None:
+            copies.close()
         await server.drain(DRAIN_S)
         for task in running:
             task.cancel()

@@ -74,6 +74,7 @@ class ScheduleCoordinator:
             min_interval_s=self._timing.current.min_interval_s,
             long_cycle_s=self._timing.current.long_cycle_s,
             due=self.next_due_s,
+            is_unfinished=lambda: bool(self._sessions.unfinished),
         )
         timing = self._timing.current
         lease = TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=timing.lease_ttl_s / 3)

@@ -236,6 +236,13 @@ class ClientConnection(ConnectionProtocol):
             found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.transport.abort()
 
+    def leave(self) -> None:
+        """Close: by a reset only if a response is under way."""
+        if self._exchange is None:
+            self.transport.close()
+        else:
+            self.abort()
+
     def readable(self, *, wanted: bool) -> None:
         """Stop or continue to read from the client."""
         self._unwanted = not wanted

@@ -83,7 +83,8 @@ class FleetView:
     Equal places of `agents` to `hypernode`, and of `device` to `device_fault`, belong together.
     `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
     `holders`; -1 is none, and -2 a holder that the caller may not see. A device with a
-    fault gets no new kernels.
+    fault gets no new kernels. `failing` says by agent why it gets none for now, `slots` and
+    `used` are sums over all agents.
     """
 
     as_of: str
@@ -101,6 +102,9 @@ class FleetView:
     device_used: list[int]
     device_holder: list[int]
     device_fault: list[str] = field(default_factory=list)
+    failing: dict[str, str] = field(default_factory=dict)
+    slots: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,3 +105,26 @@ def test_a_port_is_taken_from_the_proxy_of_a_killed_server(tmp_path: Path, port:
     listener.close()
     process.wait(LIMIT_S)
     process.stdout.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wanted", ["the same port", "any port"])
+def test_the_socket_of_the_proxy_of_a_killed_server_is_taken_over_open(tmp_path: Path, wanted: str) -> None:
+    root = tmp_path / ("long" * 30)
+    said: list[str] = []
+    first = gateway_listener(0, root, host="127.0.0.1", log=said.append)
+    host, port = first.getsockname()
+    program = [sys.executable, "-m", "sokovan", "proxy", "--listen", f"fd:{first.fileno()}", "--root", str(root)]
+    proxy = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, pass_fds=(first.fileno(),))
+    assert proxy.stderr is not None
+    assert "ready" in proxy.stderr.readline()
+    first.close()
+
+    with gateway_listener(port if wanted == "the same port" else 0, root, host="127.0.0.1", log=said.append) as taken:
+        assert taken.getsockname() == (host, port)
+        assert said == [f"the proxy of the server before, process {proxy.pid}, is asked to end"]
+        assert proxy.wait(LIMIT_S) == 0
+        # Nobody accepts now, and still nobody is refused.
+        socket.create_connection((host, port)).close()
+    proxy.stderr.close()
+    assert not list(root.glob("*.sock"))

@@ -74,7 +74,9 @@ class FleetRoutes:
 
     async def _read(self, unit: UnitOfWork) -> FleetState:
         read_ms = self._clock.monotonic_ms()
-        found = await topology_state(unit)
+        before = self._state
+        known = {} if before is None else {one.info.agent_id: one for one in before.agents}
+        found = await topology_state(unit, known=known)
         names = {str(one.info.agent_id) for one in found.agents}
         parents = {member: node.name for node in found.hypernodes for member in node.members if member in names}
         return FleetState(read_ms, unit.now_ms, found.agents, parents, await unit.ledger.held_devices())

@@ -12,6 +12,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.contracts.repositories.agents import agent_now, moved, walked
 from sokovan.testing.contracts.storage import published
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster
+from tests.unit.adapters.sql.statements import recorded_statements
 
 SHARES = "cuda.shares"
 
@@ -40,6 +41,26 @@ async def test_only_the_agent_itself_can_bring_it_back() -> None:
         with pytest.raises(ForbiddenCause):
             await cluster.store.run(lambda unit: unit.fleet.enrol(info, BY_USER))
         assert await agent_now(cluster, "a1") == before
+
+
+@pytest.mark.slow
+async def test_known_agents_are_read_again_only_if_something_was_written_of_them() -> None:
+    async with StoredCluster.open() as cluster:
+        for name in ("a1", "a2", "a3"):
+            await cluster.agent(name)
+        known = {one.info.agent_id: one for one in await cluster.store.read(lambda unit: unit.fleet.all())}
+        with recorded_statements(cluster) as statements:
+            same = await cluster.store.read(lambda unit: unit.fleet.all(known=known))
+        assert [one is known[one.info.agent_id] for one in same] == [True] * 3
+        assert len([one for one in statements if one.startswith("SELECT")]) == 1
+        await cluster.submit("held")
+        await cluster.place("held", "a2")
+        await walked(cluster, "a3", AgentTrigger.DRAIN_REQUESTED)
+        await cluster.agent("a4")
+        found = await cluster.store.read(lambda unit: unit.fleet.all(known=known))
+        assert [one is known.get(one.info.agent_id) for one in found] == [True, False, False, False]
+        assert found == await cluster.store.read(lambda unit: unit.fleet.all())
+        assert found[1].info.kernel_count == 1
 
 
 async def test_an_agent_that_never_joined_cannot_be_moved() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from sokovan.api.routes.cluster.fleet_columns import KEPT_MS
+from sokovan.domain.cluster.agent_health import AgentHealth
+from sokovan.domain.ids import AgentId
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness, member
 
@@ -43,6 +45,14 @@ async def test_devices_are_listed_with_the_sessions_that_hold_them() -> None:
         [holder] = after["holders"]
         assert (holder["id"], holder["user"]) == ("train", NORTH)
         assert (after["kernels"], after["status"]) == ([1, 0], ["alive", "alive"])
+        used = [one["used"].get("cuda.device", 0) for one in (before, after)]
+        assert (used, after["slots"]["cuda.device"]) == ([0, 2], 4)
+        assert before["failing"] == {}
+        record = await api.cluster.store.read(lambda unit: unit.fleet.get(AgentId("a2")))
+        ill = AgentHealth(failing_ms=1)
+        await api.cluster.store.run(lambda unit: unit.fleet.set_health(record, ill))
+        await clock.advance(KEPT_MS / 1000)
+        assert (await fleet(api))["failing"] == {"a2": ill.reason}
         hidden = await fleet(api, SOUTH)
         assert (hidden["holders"], sorted(hidden["device_holder"])) == ([], [-2, -2, -1, -1])
         assert hidden["device_used"] == after["device_used"]

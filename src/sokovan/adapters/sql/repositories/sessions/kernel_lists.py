@@ -27,6 +27,8 @@ from sokovan.ports.repositories.sessions import SessionFilter
 
 # Kernels of each session that are read before other tasks run.
 COUNTED = 256
+# The same for all sessions that are counted together: fewer of them are counted in larger parts.
+COUNTED_TOGETHER = 2_048
 # A name and a slot.
 _Key: TypeAlias = tuple[str, str]
 
@@ -46,14 +48,15 @@ async def _read_counts(transaction: Transaction, session_ids: Sequence[SessionId
     used: dict[str, set[str]] = {}
     left, first = session_ids, 0
     while left:
-        bound = {**bound_ids(transaction, left), "first": first, "end": first + COUNTED}
+        part = max(COUNTED, COUNTED_TOGETHER // len(left))
+        bound = {**bound_ids(transaction, left), "first": first, "end": first + part}
         counted: Counter[str] = Counter()
         for row in await transaction.fetch(counts, bound):
             groups.setdefault(row.session_id, []).append(row)
             counted[row.session_id] += row.kernels
         for row in await transaction.fetch(agents, bound):
             used.setdefault(row.session_id, set()).add(row.agent_id)
-        left, first = [one for one in left if counted[one] == COUNTED], first + COUNTED
+        left, first = [one for one in left if counted[one] == part], first + part
         await asyncio.sleep(0)  # yields, so that a long page does not block the event loop
     return {SessionId(one): _counts(rows, len(used.get(one, ()))) for one, rows in groups.items()}
 

@@ -12,6 +12,7 @@ from sokovan.domain.records import KernelMove, KernelSummary
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.clock import VirtualClock
 from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster
+from tests.unit.adapters.sql.statements import recorded_statements
 
 
 async def test_the_figures_of_a_session_are_those_of_all_its_kernels() -> None:
@@ -41,6 +42,7 @@ async def test_more_kernels_than_are_counted_together_are_all_counted_and_paged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernel_lists, "COUNTED", 3)
+    monkeypatch.setattr(kernel_lists, "COUNTED_TOGETHER", 4)
     async with StoredCluster.open() as cluster:
         await cluster.agent("a1")
         records = [await cluster.submit(name, kernels=size) for name, size in (("five", 5), ("six", 6), ("two", 2))]
@@ -54,6 +56,20 @@ async def test_more_kernels_than_are_counted_together_are_all_counted_and_paged(
                 lambda unit, limit=limit: unit.sessions.kernels(ids[1], limit=limit, after=0)  # type: ignore[misc]  # bound to this limit
             )
             assert [one.index for one in page] == indexes
+
+
+async def test_one_session_is_counted_in_larger_parts_than_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_lists, "COUNTED", 3)
+    monkeypatch.setattr(kernel_lists, "COUNTED_TOGETHER", 12)
+    async with StoredCluster.open() as cluster:
+        ids = [(await cluster.submit(name, kernels=10)).session_id for name in ("s1", "s2", "s3", "s4")]
+        parts = []
+        for count in (1, 2, 4):
+            with recorded_statements(cluster) as statements:
+                await cluster.store.read(lambda unit, count=count: unit.sessions.kernel_counts(ids[:count]))  # type: ignore[misc]  # bound to this count
+            parts.append(sum("count(*)" in one for one in statements))
+        # All ten kernels at once; six of each; three of each.
+        assert parts == [1, 2, 4]
 
 
 async def test_what_was_held_before_the_window_is_its_first_level() -> None:
