@@ -30,7 +30,9 @@ from sokovan.testing.servers import PostgresServer, server_or_environment
 
 IDLE_S = 10
 CALLERS = 32
-LINK_LIMIT_S = 300
+LINK_LIMIT_S = 900
+# The list of all agents is long: to read it again and again would take the managers' time.
+LINK_PROBE_S = 1.0
 
 
 @contextmanager
@@ -84,6 +86,14 @@ def linked(manager: Manager) -> int:
         cursor = f"&cursor={page['next']}"
 
 
+def all_linked(running: list[Manager], agents: int) -> bool:
+    """Whether all agents are linked to all managers; waits a while if not."""
+    if all(linked(one) == agents for one in running):
+        return True
+    wait(LINK_PROBE_S)
+    return False
+
+
 def server_of(manager: Manager) -> Server:
     """A manager, as clients of the benchmarks know servers."""
     url, token = manager.credentials
@@ -101,7 +111,7 @@ def measure(agents: int, count: int, sessions: int) -> dict[str, Any]:
             with managers(Path(root), postgres.create_database(name), count) as (running, config):
                 begun = clock()
                 with fleet(running[0], Path(root) / "fleet", agents):
-                    until(lambda: all(linked(one) == agents for one in running), limit_s=LINK_LIMIT_S)
+                    until(lambda: all_linked(running, agents), limit_s=LINK_LIMIT_S)
                     figures = {"agents": agents, "managers": count, "linked_s": round(clock() - begun, 1)}
                     return figures | figures_of(running, config, agents, sessions)
         finally:

@@ -31,6 +31,8 @@ from sokovan.wire.frames import Heartbeat, Hello, PrepareImage, Request, Welcome
 
 SLOTS = ResourceSlot({"cpu": 64_000, "mem": 512 << 30})
 JOINING = 8
+# Links that are opened at once. The agents share one process here: it must not be what limits them.
+OPENING = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,12 @@ class FleetPlan:
 class LinkedFake:
     """A fake agent, as its links to managers see it."""
 
-    def __init__(self, name: str, queue: EventQueue, changed: set[LinkedFake]) -> None:
+    def __init__(self, name: str, queue: EventQueue, changed: set[LinkedFake], opening: asyncio.Semaphore) -> None:
         info = AgentInfo(AgentId(name), SLOTS)
         self.agent = FakeAgent(info, (), queue, FakeAgentTiming(), changed=lambda _agent: self._changed(queue))
-        self._inventory = Inventory(AgentId(name), SLOTS, ARCHITECTURE_DEFAULT, identity=name)
+        self._inventory = Inventory(AgentId(name), SLOTS, ARCHITECTURE_DEFAULT, identity=name, process=name)
         self._waiting, self._links, self._sequence = changed, set[ManagerLink](), 0
+        self._opening, self._opened = opening, set[str]()
 
     def hello(self) -> Hello:
         """The first frame of a link."""
@@ -64,6 +67,9 @@ class LinkedFake:
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
         """A manager has accepted the agent."""
         self._links.add(link)
+        if link.address.url not in self._opened:
+            self._opened.add(link.address.url)
+            self._opening.release()
         self.agent.apply(LinkOpened(1, welcome.incarnation, KEEP))
         self.report()
 
@@ -125,11 +131,17 @@ async def run(plan: FleetPlan) -> None:
     clock = SystemClock()
     queue, changed = EventQueue(clock), set[LinkedFake]()
     machines = await joined(plan)
-    async with asyncio.TaskGroup() as tasks:
+    opening = asyncio.Semaphore(OPENING)
+
+    async def link_all() -> None:
         for machine in machines:
-            fake = LinkedFake(machine.agent_id, queue, changed)
+            fake = LinkedFake(machine.agent_id, queue, changed, opening)
             for address in machine.addresses(machine.context()):
+                await opening.acquire()
                 tasks.create_task(ManagerLink(address, fake, clock, jitter=fraction).run())
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(link_all())
         while True:
             for action in queue.due():
                 action()

@@ -57,8 +57,8 @@ class InventoryOptions:
 class Inventory:
     """One machine as its agent presents it to managers.
 
-    `identity` is generated once per agent folder: names are not unique. `images` are those
-    that kernels can start in at once.
+    `identity` is generated once per agent folder: names are not unique. `process` is
+    generated at each start. `images` are those that kernels can start in at once.
     """
 
     agent_id: AgentId
@@ -70,6 +70,7 @@ class Inventory:
     kernels_max: int | None = None
     boot: str = ""
     identity: str = ""
+    process: str = ""
     shard: str = ""
     images: tuple[str, ...] = ()
 

@@ -50,7 +50,8 @@ class ApiOperation:
     `also` are other statuses that are not failures; `media` is the media type of a
     response that is not JSON; `lines` is the type of each line of a body of JSON lines, and
     `binary` means that the body is content of any kind; both are read by the endpoint.
-    With `asks_agents` the time of a response depends on them.
+    With `asks_agents` the time of a response depends on them. With `stores_nothing` a POST
+    only computes, and takes turns like a read.
     """
 
     method: str
@@ -66,6 +67,7 @@ class ApiOperation:
     media: str = JSON_MEDIA
     binary: bool = False
     asks_agents: bool = False
+    stores_nothing: bool = False
 
     @property
     def name(self) -> str:
@@ -74,9 +76,10 @@ class ApiOperation:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it reads the store, which may take long; streams and probes do not wait."""
-        is_read = self.method in _READS and self.media == JSON_MEDIA and self.path.startswith(VERSION_PATH)
-        return is_read and not self.asks_agents
+        """Whether it only reads or computes; streams and probes do not wait."""
+        is_read = self.method in _READS or self.stores_nothing
+        is_json = self.media == JSON_MEDIA and self.path.startswith(VERSION_PATH)
+        return is_read and is_json and not self.asks_agents
 
     @property
     def changes(self) -> bool:

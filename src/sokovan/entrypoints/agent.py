@@ -189,7 +189,10 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     )
     found = await asyncio.to_thread(take_inventory, requested)
     inventory = replace(
-        found, identity=stored_identity(options.root / IDENTITY), images=await runtime.installed_images()
+        found,
+        identity=stored_identity(options.root / IDENTITY),
+        process=secret_text(16),
+        images=await runtime.installed_images(),
     )
     environment = AgentEnvironment(root=options.root, clock=clock, jitter=fraction, log=log, watch=watch, files=files)
     if data is not None:

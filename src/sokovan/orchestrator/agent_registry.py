@@ -27,6 +27,7 @@ from sokovan.ports.agent_gateway import ImageReport
 from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.environment import Clock
 from sokovan.ports.hints import Hints
+from sokovan.ports.repositories.agents import NewAgent
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.wire.frames import SUPERSEDED
 
@@ -34,6 +35,8 @@ LEFT = "agent-left"
 NAME_TAKEN = "name-taken"
 # The agent label that stores its identity.
 IDENTITY_LABEL = "sokovan.identity"
+# The agent label that stores the process that was enrolled last.
+PROCESS_LABEL = "sokovan.process"
 # A store restored from a backup may be this many incarnations behind an agent, and catches up.
 _INCARNATIONS_BEHIND_MAX = 10_000
 _NOT_STARTED = frozenset(ALIVE) - {KernelStatus.RUNNING}
@@ -45,11 +48,13 @@ class EnrolmentRequest:
 
     `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
     those found on its machine, with their attempt, not all of them if `partial`. `identity` distinguishes it from other
-    agents of the same name; it may be empty. `images` are those that it can use at once.
+    agents of the same name, `process` from other processes of this one; both may be empty. `images` are those that it
+    can use at once.
     """
 
     agent_id: AgentId
     identity: str = ""
+    process: str = ""
     incarnation: int = 0
     slots: ResourceSlot
     devices: tuple[Device, ...] = ()
@@ -119,7 +124,7 @@ class AgentRegistry:
         """Enrol a new process, or readmit a known one. Raises StoreUnavailable."""
         try:
             # After a restart of the manager all agents reconnect at once.
-            verdict: AgentAdmission | AgentRejection = await self._store.run_batched(_admit_batch, request)
+            verdict: AgentAdmission | AgentRejection = await self._store.run_batched(admit_together, request)
         except (ObjectNotFound, InvalidInput) as problem:  # the scaling group may still be created
             return AgentRejection(problem.code, problem.message, final=False)
         if isinstance(verdict, AgentAdmission):
@@ -181,19 +186,38 @@ async def _rejoin_batch(unit: UnitOfWork, overdue: Sequence[tuple[AgentId, int]]
     return [back[one] for one in overdue]
 
 
-async def _admit_batch(
+async def admit_together(
     unit: UnitOfWork, requests: Sequence[EnrolmentRequest]
 ) -> list[AgentAdmission | AgentRejection | Exception]:
+    """Admit agents in one transaction.
+
+    Those that are new, or known as they are, need few statements for all of them.
+    """
     # In the order of their ids, so that two managers lock the same agents in the same order.
-    verdicts = {
-        index: await _admit(unit, requests[index])
-        for index in sorted(range(len(requests)), key=lambda index: requests[index].agent_id)
-    }
+    known = await _known(unit, requests)
+    new = {request.agent_id: index for index, request in enumerate(requests) if _is_new(request, known)}
+    verdicts: dict[int, AgentAdmission | AgentRejection] = {}
+    if await unit.fleet.enrol_new([_new_agent(requests[index]) for index in new.values()]):
+        verdicts = {index: AgentAdmission(1) for index in new.values()}
+    if new and len(verdicts) < len(requests):  # with those that another manager has enrolled meanwhile
+        known = await _known(unit, requests)
+    for index in sorted(range(len(requests)), key=lambda index: requests[index].agent_id):
+        if index in verdicts:
+            continue
+        agent_id = requests[index].agent_id
+        verdict = await _admitted(unit, requests[index], known.get(agent_id))
+        if isinstance(verdict, AgentRejection):
+            verdicts[index] = verdict
+            continue
+        known[agent_id] = verdict
+        draining = verdict.info.status is AgentStatus.DRAINING
+        verdicts[index] = AgentAdmission(verdict.info.incarnation, draining=draining)
     return [verdicts[index] for index in range(len(requests))]
 
 
-async def _admit(unit: UnitOfWork, request: EnrolmentRequest) -> AgentAdmission | AgentRejection:
-    known = await _known(unit, request.agent_id)
+async def _admitted(
+    unit: UnitOfWork, request: EnrolmentRequest, known: AgentRecord | None
+) -> AgentRecord | AgentRejection:
     if known is not None and known.info.status is AgentStatus.TERMINATED:
         return AgentRejection(LEFT, f"agent {request.agent_id} was removed; enrol the machine under a new id")
     if known is not None and await _is_taken(unit, known, request.identity):
@@ -203,17 +227,28 @@ async def _admit(unit: UnitOfWork, request: EnrolmentRequest) -> AgentAdmission 
             " the other is lost and holds no kernels",
         )
     incarnation = 0 if known is None else known.info.incarnation
-    if 0 < request.incarnation < incarnation:
+    readmitted = known is not None and _is_same_process(request, known)
+    if 0 < request.incarnation < incarnation and not readmitted:
         message = f"incarnation {incarnation} of this agent has enrolled, this is {request.incarnation}"
         return AgentRejection(SUPERSEDED, message)
-    if known is not None and request.incarnation == incarnation:
-        await rejoin(unit, request.agent_id)
-        agent = await unit.fleet.get(request.agent_id)
-    elif request.incarnation - incarnation > _INCARNATIONS_BEHIND_MAX:
+    if known is not None and readmitted:
+        away = known.info.status in AWAY and await rejoin(unit, request.agent_id)
+        return await unit.fleet.get(request.agent_id) if away else known
+    if request.incarnation - incarnation > _INCARNATIONS_BEHIND_MAX:
         return AgentRejection(SUPERSEDED, f"incarnation {request.incarnation} is implausible: {incarnation} is known")
-    else:
-        agent = await _enrol(unit, request)
-    return AgentAdmission(agent.info.incarnation, draining=agent.info.status is AgentStatus.DRAINING)
+    return await _enrol(unit, request, known)
+
+
+def _is_same_process(request: EnrolmentRequest, known: AgentRecord) -> bool:
+    """Whether the process that enrolled last opens another link.
+
+    Its welcome may have been lost, or another manager has enrolled it meanwhile: then it
+    knows an earlier incarnation, or none.
+    """
+    if request.incarnation == known.info.incarnation:
+        return True
+    same = bool(request.process) and request.process == known.reported_labels.get(PROCESS_LABEL)
+    return same and request.incarnation < known.info.incarnation
 
 
 async def _is_taken(unit: UnitOfWork, known: AgentRecord, identity: str) -> bool:
@@ -228,17 +263,36 @@ async def _is_taken(unit: UnitOfWork, known: AgentRecord, identity: str) -> bool
     return known.info.status is not AgentStatus.LOST or bool(await unit.ledger.kernels_on(known.info.agent_id))
 
 
-async def _known(unit: UnitOfWork, agent_id: AgentId) -> AgentRecord | None:
-    try:
-        return await unit.fleet.get(agent_id)
-    except ObjectNotFound:
-        return None
+async def _known(unit: UnitOfWork, requests: Sequence[EnrolmentRequest]) -> dict[AgentId, AgentRecord]:
+    found = await unit.fleet.all(named=[request.agent_id for request in requests])
+    return {agent.info.agent_id: agent for agent in found}
 
 
-async def _enrol(unit: UnitOfWork, request: EnrolmentRequest) -> AgentRecord:
+def _is_new(request: EnrolmentRequest, known: Mapping[AgentId, AgentRecord]) -> bool:
+    return request.incarnation == 0 and request.agent_id not in known
+
+
+def _new_agent(request: EnrolmentRequest) -> NewAgent:
+    return NewAgent(_info(request), _change(request), request.devices)
+
+
+async def _enrol(unit: UnitOfWork, request: EnrolmentRequest, known: AgentRecord | None) -> AgentRecord:
     """Enrol a new incarnation, above any that the agent had before."""
+    info, change = _info(request), _change(request)
+    adopted = await _adopted(unit, request) if known is not None else ()
+    agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
+    if known is None and agent.info.incarnation > 1:  # another manager has enrolled it meanwhile
+        adopted = await _adopted(unit, request)
+        agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
+    while agent.info.incarnation <= request.incarnation:
+        agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
+    return agent
+
+
+def _info(request: EnrolmentRequest) -> AgentInfo:
+    """The agent as it reports itself. Raises InvalidInput."""
     require_reported_labels(request.agent_id, request.labels)
-    info = AgentInfo(
+    return AgentInfo(
         agent_id=request.agent_id,
         available_slots=request.slots,
         architecture=request.architecture,
@@ -248,18 +302,17 @@ async def _enrol(unit: UnitOfWork, request: EnrolmentRequest) -> AgentRecord:
         shard=request.shard,
         cached_images=frozenset(image for image in request.images if is_name(image)),
     )
-    change = Change(f"agent {request.agent_id}"[:128], Cause.AGENT_REPORT, "enrolled")
-    adopted = await _adopted(unit, request)
-    agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
-    while agent.info.incarnation <= request.incarnation:
-        agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
-    return agent
+
+
+def _change(request: EnrolmentRequest) -> Change:
+    return Change(f"agent {request.agent_id}"[:128], Cause.AGENT_REPORT, "enrolled")
 
 
 def _labels(request: EnrolmentRequest) -> dict[str, str]:
-    """The agent's labels; an operator cannot set the identity label."""
-    labels = {name: value for name, value in request.labels.items() if name != IDENTITY_LABEL}
-    return {**labels, IDENTITY_LABEL: request.identity} if request.identity else labels
+    """The agent's labels; an operator cannot set those of its identity and process."""
+    ours = {IDENTITY_LABEL: request.identity, PROCESS_LABEL: request.process}
+    labels = {name: value for name, value in request.labels.items() if name not in ours}
+    return labels | {name: value for name, value in ours.items() if value}
 
 
 async def _adopted(unit: UnitOfWork, request: EnrolmentRequest) -> list[tuple[KernelId, int]]:
@@ -277,8 +330,8 @@ async def _adopted(unit: UnitOfWork, request: EnrolmentRequest) -> list[tuple[Ke
 
 
 async def _is_away(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:
-    known = await _known(unit, agent_id)
-    return known is not None and known.info.incarnation == incarnation and known.info.status in AWAY
+    found = await unit.fleet.all(named=[agent_id])
+    return any(known.info.incarnation == incarnation and known.info.status in AWAY for known in found)
 
 
 async def _rejoin(unit: UnitOfWork, agent_id: AgentId, incarnation: int) -> bool:

@@ -291,13 +291,15 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     `incarnation` is the one that this process was accepted as before; 0 after a start,
     which requests a new one. `kernels` are all that the agent manages, running or ended;
     with `partial` some of the ended ones are left out, as in a heartbeat.
-    `identity` distinguishes machines and folders of the same name. `images` are those that
+    `identity` distinguishes machines and folders of the same name, `process` the processes
+    of one agent: all links of a process have the same incarnation. `images` are those that
     kernels can start in at once. With `bundles` the agent reads RequestBundle.
     """
 
     agent_id: ShortText
     software: ShortText
     identity: ShortText = ""
+    process: ShortText = ""
     incarnation: Count = 0
     architecture: ShortText = ""
     scaling_group: ShortText = ""

@@ -171,5 +171,6 @@ def test_a_body_that_was_not_read_is_missing() -> None:
 def test_reads_of_the_store_take_turns_and_streams_probes_and_changes_do_not() -> None:
     assert replace(LIST, path="/api/v1/things").takes_turns
     assert not replace(LIST, path="/readyz").takes_turns
+    assert replace(LIST, path="/api/v1/things", method="POST", stores_nothing=True).takes_turns
     others: tuple[dict[str, Any], ...] = ({"method": "POST"}, {"media": EVENT_STREAM}, {"asks_agents": True})
     assert not any(replace(LIST, path="/api/v1/things", **other).takes_turns for other in others)

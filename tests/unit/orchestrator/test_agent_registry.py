@@ -9,13 +9,16 @@ from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import AgentRecord, Device
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection, EnrolmentRequest
+from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRejection, EnrolmentRequest, admit_together
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import BY_COORDINATOR, BY_USER
+from tests.unit.adapters.sql.statements import recorded_statements
 
 A1 = AgentId("a1")
+# For all agents that link together: four of them read what is known of these.
+STATEMENTS_KNOWN, STATEMENTS_NEW = 6, 12
 ARRIVAL = EnrolmentRequest(
     agent_id=A1,
     slots=ResourceSlot({"cpu": 4000, "mem": 8 << 30, "cuda.device": 1}),
@@ -260,3 +263,47 @@ async def test_a_late_heartbeat_of_an_earlier_incarnation_is_ignored(cluster: Or
     await hinted(cluster)
     await cluster.registry.heartbeat(A1, AgentState(A1, 1, 99, (KernelReport(KernelId("k"), 1, running=True),)))
     assert not await hinted(cluster)
+
+
+@pytest.mark.slow
+async def test_all_links_of_a_process_have_one_incarnation(cluster: OrchestratedCluster) -> None:
+    arrival = replace(ARRIVAL, process="p1")
+    assert await cluster.registry.admit(arrival) == AgentAdmission(1)
+    # Another manager, or the same one whose welcome was lost: the process has no incarnation yet.
+    assert await cluster.registry.admit(arrival) == AgentAdmission(1)
+    assert await cluster.registry.admit(replace(arrival, process="p2")) == AgentAdmission(2)
+    assert await cluster.registry.admit(replace(arrival, process="p2")) == AgentAdmission(2)
+    verdict = await cluster.registry.admit(replace(arrival, incarnation=1))
+    assert isinstance(verdict, AgentRejection)
+    assert verdict.code == "superseded"
+
+
+async def test_a_process_that_knows_an_earlier_incarnation_of_its_own_takes_the_later_one(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.registry.admit(ARRIVAL)
+    await cluster.registry.admit(replace(ARRIVAL, process="p1"))
+    await moved(cluster, AgentTrigger.HEARTBEAT_MISSED)
+    assert await cluster.registry.admit(replace(ARRIVAL, process="p1", incarnation=1)) == AgentAdmission(2)
+    assert (await stored(cluster)).info.status is AgentStatus.ALIVE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("incarnation", [0, 1], ids=["new", "known"])
+async def test_many_agents_that_link_at_once_need_as_many_statements_as_one(
+    cluster: OrchestratedCluster, incarnation: int
+) -> None:
+    def arrivals(first: int, last: int) -> list[EnrolmentRequest]:
+        return [replace(ARRIVAL, agent_id=AgentId(f"n{number:03}"), process="p") for number in range(first, last)]
+
+    async def linked(requests: list[EnrolmentRequest]) -> int:
+        if incarnation:
+            await cluster.store.run(lambda unit: admit_together(unit, requests))
+        again = [replace(request, incarnation=incarnation) for request in requests]
+        with recorded_statements(cluster.stored) as statements:
+            await cluster.store.run(lambda unit: admit_together(unit, again))
+        return len(statements)
+
+    one = await linked(arrivals(0, 1))
+    assert await linked(arrivals(1, 31)) == one
+    assert one <= (STATEMENTS_KNOWN if incarnation else STATEMENTS_NEW)

@@ -48,12 +48,12 @@ class LinkLimits:
     """
 
     hello_s: float = 10.0
-    admission_s: float = 8.0
+    admission_s: float = 20.0
     send_s: float = 10.0
     request_s: float = 10.0
     heartbeats_missed: int = 3
     in_flight_max: int = IN_FLIGHT_MAX
-    unadmitted_max: int = 64
+    unadmitted_max: int = 256
 
 
 class AgentConnection:

@@ -43,6 +43,8 @@ from sokovan.wire.link_session import (
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
+# Longer than a manager takes to admit an agent while many others link: a retry begins with a new handshake.
+HELLO_S = 30.0
 SEND_S = 10.0
 REASON_MAX = 500
 # Code of an answer that does not fit into a frame.
@@ -229,7 +231,7 @@ class ManagerLink:
         return opened_ms, None
 
     async def _exchange_hello(self, socket: ClientConnection) -> LinkEnded | None:
-        async with asyncio.timeout(OPEN_S):
+        async with asyncio.timeout(HELLO_S):
             await socket.send(encode(self._session.greet(self._handler.hello())))
             [event] = self._received(await socket.recv(decode=False))
         if isinstance(event, LinkEstablished):

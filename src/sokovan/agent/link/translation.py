@@ -71,6 +71,7 @@ def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
         agent_id=inventory.agent_id,
         software=__version__,
         identity=inventory.identity,
+        process=inventory.process,
         incarnation=table.incarnation,
         architecture=inventory.architecture,
         scaling_group=inventory.scaling_group,

@@ -1,6 +1,6 @@
 """Takes the reads of each user in turn, so that none delays all others.
 
-A long list takes as long as hundreds of small requests. Of one user, a few reads run at a
+A long list or a dry run takes as long as hundreds of small requests. Of one user, a few reads run at a
 time and the rest wait in order; a read of another user does not wait for them.
 """
 

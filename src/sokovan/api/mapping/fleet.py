@@ -19,7 +19,7 @@ from sokovan.domain.owners.tenancy import Role
 from sokovan.domain.records import AgentRecord
 from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
-from sokovan.orchestrator.agent_registry import IDENTITY_LABEL
+from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, PROCESS_LABEL
 from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.fleet import (
@@ -37,10 +37,11 @@ def agent_view(
 ) -> AgentView:
     """The view of an agent: its record and its last heartbeat.
 
-    The identity label, and whose starts failed, are shown to administrators only.
+    The identity label, and whose starts failed, are shown to administrators only. The label
+    of the process is left out.
     """
     info = record.info
-    hidden = () if seen_as is Role.ADMIN else (IDENTITY_LABEL,)
+    hidden = (PROCESS_LABEL,) if seen_as is Role.ADMIN else (PROCESS_LABEL, IDENTITY_LABEL)
     return AgentView(
         id=info.agent_id,
         status=info.status.value,

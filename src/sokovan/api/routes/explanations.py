@@ -40,7 +40,7 @@ class ExplanationRoutes:
         return [
             ApiOperation(
                 method="POST", path="/api/v1/sessions/plan", endpoint=self.plan, tag=tag,
-                body=SessionBody, answer=PlanView, fails=(404, 409),
+                body=SessionBody, answer=PlanView, fails=(404, 409), stores_nothing=True,
             ),
             ApiOperation(
                 method="GET", path="/api/v1/sessions/waiting", endpoint=self.waiting, tag=tag,

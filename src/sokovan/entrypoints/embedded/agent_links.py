@@ -55,6 +55,7 @@ def arrival_of(hello: Hello) -> EnrolmentRequest:
     return EnrolmentRequest(
         agent_id=AgentId(checked_name(hello.agent_id, what="agent")),
         identity=hello.identity,
+        process=hello.process,
         incarnation=hello.incarnation,
         slots=ResourceSlot(hello.slots),
         devices=tuple(Device(entry.device_id, entry.slot, entry.units) for entry in hello.devices),

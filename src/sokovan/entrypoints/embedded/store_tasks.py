@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from sokovan.adapters.sql.connections.silent_clients import SilentClients
 from sokovan.adapters.sql.database import Database
@@ -14,6 +16,12 @@ from sokovan.ports.environment import Telemetry
 FIRST_AFTER_S = 30.0
 # Between two looks for silent transactions; the third look in a row ends one.
 LOOK_S = 2.0
+
+
+def _auditor() -> ModuleType:
+    from sokovan.adapters.sql.invariants import auditor  # noqa: PLC0415  # a start does not need it
+
+    return auditor
 
 
 class StoreAuditor:
@@ -36,9 +44,9 @@ class StoreAuditor:
 
     async def check(self) -> bool:
         """Check all invariants; returns False, because there is never more to do at once."""
-        from sokovan.adapters.sql.invariants.auditor import audit  # noqa: PLC0415  # a start does not need it
-
-        for finding in await audit(self._store):
+        # Imported in a thread, since it builds all statements, which would hold up the event loop.
+        auditor = await asyncio.to_thread(_auditor)
+        for finding in await auditor.audit(self._store):
             self._telemetry.gauge("invariant_violations", finding.count, invariant=finding.invariant.id)
             if not finding.holds:
                 self._log(

@@ -120,7 +120,8 @@ class Enrolment:
         if hello.agent_id != agent_id:
             message = f"the certificate is that of agent {agent_id}, not of {hello.agent_id}"
             return HelloRefused(code=MISMATCH, message=message, final=True)
-        grant = await self._store.read(lambda unit: _grant(unit, agent_id))
+        # Many agents may link at once: they are read together.
+        grant = await self._store.run_batched(_grant_batch, agent_id)
         # A grant of the same name may be that of a machine that joined later.
         if grant is None or grant.key != key:
             return HelloRefused(code=REVOKED, message=f"the certificate of agent {agent_id} was revoked", final=True)
@@ -172,6 +173,12 @@ def _claimed(hello: Hello) -> ResourceSlot:
 
 async def _grants(agents: Sequence[AgentId], unit: UnitOfWork) -> Sequence[object | None]:
     return await unit.catalog.find(*((AgentGrant, agent_id) for agent_id in agents))
+
+
+async def _grant_batch(unit: UnitOfWork, agents: Sequence[str]) -> list[AgentGrant | Exception | None]:
+    found = await _grants([AgentId(agent_id) for agent_id in agents if is_name(agent_id)], unit)
+    grants = {grant.name: grant for grant in found if isinstance(grant, AgentGrant)}
+    return [grants.get(agent_id) for agent_id in agents]
 
 
 async def _grant(unit: UnitOfWork, agent_id: str) -> AgentGrant | None:

@@ -218,7 +218,7 @@ class ApiServerSettings:
     requests_per_s: int = kind.whole(2000, "Requests a second of one user.", least=1, most=COUNT_MAX)
     requests_burst: int = kind.whole(4000, "Requests of one user at once.", least=1, most=COUNT_MAX)
     reads_at_once: int = kind.whole(
-        2, "Reads of one user at a time; more wait for their turn.", least=1, most=COUNT_MAX
+        2, "Reads and dry runs of one user at a time; more wait for their turn.", least=1, most=COUNT_MAX
     )
     failures_per_minute: int = kind.whole(
         10, "Failed authentications a minute from one address.", least=1, most=COUNT_MAX

@@ -41,8 +41,24 @@ class SlotRoom:
     most: int
 
 
+@dataclass(frozen=True, slots=True)
+class NewAgent:
+    """An agent that enrols for the first time."""
+
+    info: AgentInfo
+    change: Change
+    devices: tuple[Device, ...] = ()
+
+
 class AgentRepository(Protocol):
     """Every agent that ever enrolled, with its capacity and usage."""
+
+    async def enrol_new(self, agents: Sequence[NewAgent]) -> bool:
+        """Store the first incarnation of agents, with as many statements as for one.
+
+        False, and nothing is stored, if one of them is known already. Raises ObjectNotFound
+        for a scaling group.
+        """
 
     async def enrol(
         self,
@@ -70,12 +86,13 @@ class AgentRepository(Protocol):
         scaling_group: str = "",
         after: str = "",
         limit: int | None = None,
+        named: Sequence[AgentId] | None = None,
         known: Mapping[AgentId, AgentRecord] | None = None,
     ) -> Sequence[AgentRecord]:
         """Every agent (of a scaling group), by id; or the first `limit` after an id.
 
-        Of those that are `known` only what has been written since is read; what they release
-        may be older.
+        With `named`, those of these that are known. Of those that are `known` only what has
+        been written since is read; what they release may be older.
         """
 
     async def profiles(self) -> Mapping[str, AgentProfile]:

@@ -33,6 +33,16 @@ def always(chance: int) -> Callable[[int], int]:
     return lambda _bits: chance
 
 
+@pytest.mark.parametrize("moment", [0, 1, 31, 32, 1_023, 1_700_000_000_000, 2**48 - 1])
+@pytest.mark.parametrize("chance", [0, 1, 33, 2**79 + 12_345, 2**80 - 1])
+def test_the_digits_are_those_of_the_number_one_by_one(moment: int, chance: int) -> None:
+    made = SortableIds(SetClock(moment), random_bits=always(chance)).new("s")
+    number = 0
+    for digit in made.removeprefix("s-"):
+        number = number * len(DIGITS) + DIGITS.index(digit)
+    assert (number, len(made)) == (moment << 80 | chance, len("s-") + LENGTH)
+
+
 def test_an_id_is_its_prefix_a_hyphen_and_26_digits() -> None:
     made = SortableIds(SetClock(1_700_000_000_000)).new("s")
     assert re.fullmatch(f"s-[{DIGITS}]{{{LENGTH}}}", made)

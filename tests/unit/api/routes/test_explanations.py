@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from sokovan.domain.ids import DeploymentId, SessionId
@@ -24,6 +26,13 @@ async def test_a_plan_says_what_would_become_of_a_session_and_stores_nothing(api
     never = (await api.call("POST", "/sessions/plan", json={**body, "resources": {"cpu": 100_000}}, user=NORTH)).json()
     assert (never["would_start"], never["code"]) == ("never", "NEVER_FITS")
     assert (await api.get("/sessions", user=NORTH)).json()["items"] == before
+
+
+@pytest.mark.slow
+async def test_many_plans_of_one_user_wait_for_their_turn_before_they_cost_anything(api: ApiHarness) -> None:
+    body = {"command": ["true"], "resources": {"cpu": 1}}
+    plans = [api.call("POST", "/sessions/plan", json=body, user=NORTH) for _ in range(12)]
+    assert [answer.status_code for answer in await asyncio.gather(*plans)] == [200] * 12
 
 
 @pytest.mark.slow

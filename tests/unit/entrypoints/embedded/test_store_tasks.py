@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
+import threading
+from importlib.abc import MetaPathFinder
 
 import pytest
 import sqlalchemy as sa
@@ -42,6 +46,24 @@ async def test_a_violated_invariant_is_counted_and_logged() -> None:
         await StoreAuditor(cluster.store, telemetry, logged.append, every_s=300).check()
         assert b'sokovan_invariant_violations{invariant="I1"} 1.0' in telemetry.exposition()
         assert any("I1" in line for line in logged)
+
+
+async def test_the_checks_are_imported_outside_of_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, threads = "sokovan.adapters.sql.invariants.auditor", list[threading.Thread]()
+    package = importlib.import_module("sokovan.adapters.sql.invariants")
+
+    class Noting(MetaPathFinder):
+        def find_spec(self, fullname: str, *_: object) -> None:
+            if fullname == name:
+                threads.append(threading.current_thread())
+
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delattr(package, "auditor", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Noting(), *sys.meta_path])
+    async with StoredCluster.open() as cluster:
+        await StoreAuditor(cluster.store, PrometheusTelemetry(), lambda _: None, every_s=300).check()
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 async def test_the_first_check_comes_some_time_after_the_start() -> None:

@@ -10,6 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.agent_enrolment import attributes, enrol_new, images_text
 from sokovan.adapters.sql.repositories.agent_rows import agent_info, health_of, health_text, releasing_kernels
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
 from sokovan.adapters.sql.schema.tables import (
@@ -29,7 +30,7 @@ from sokovan.domain.ids import AgentId, KernelId, is_name
 from sokovan.domain.lifecycle.agent import AGENT, SCHEDULABLE, AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
-from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
+from sokovan.ports.repositories.agents import AgentProfile, NewAgent, SlotRoom
 
 MEMORY = "mem"
 
@@ -46,6 +47,10 @@ class SqlAgents:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
+
+    async def enrol_new(self, agents: Sequence[NewAgent]) -> bool:
+        """See the port."""
+        return await enrol_new(self._transaction, agents)
 
     async def enrol(
         self,
@@ -85,9 +90,14 @@ class SqlAgents:
         scaling_group: str = "",
         after: str = "",
         limit: int | None = None,
+        named: Sequence[AgentId] | None = None,
         known: Mapping[AgentId, AgentRecord] | None = None,
     ) -> Sequence[AgentRecord]:
         """See the port."""
+        if named is not None:
+            # Invalid names are not queried, as in `get`.
+            bound = bound_ids(self._transaction, [agent_id for agent_id in named if is_name(agent_id)])
+            return (await self._records(_of_agents(AGENTS, self._transaction.postgresql), bound))[:limit]
         statement = sa.select(AGENTS).order_by(AGENTS.c.agent_id).limit(limit)
         if scaling_group:
             statement = statement.where(AGENTS.c.scaling_group == scaling_group)
@@ -215,7 +225,7 @@ class SqlAgents:
         await self._transaction.execute(
             sa.update(AGENTS)
             .where(AGENTS.c.agent_id == agent_id)
-            .values(cached_images=_images_text(known | set(images)), stamp=self._transaction.stamp)
+            .values(cached_images=images_text(known | set(images)), stamp=self._transaction.stamp)
         )
 
     async def history(self, agent_id: AgentId) -> Sequence[HistoryEntry]:
@@ -238,7 +248,7 @@ class SqlAgents:
         entry = history.HistoryRow(info.agent_id, 1, None, AGENT.initial.value, "enrolled")
         await history.append(self._transaction, AGENT.name, [entry], change)
         started = {"status": AGENT.initial.value, "version": 1, "history_sequence": 1, "incarnation": 1}
-        values = {**_attributes(info), **started, "draining": False, "kernel_count": 0, **self._enrolment_columns()}
+        values = {**attributes(info), **started, "draining": False, "kernel_count": 0, **self._enrolment_columns()}
         await self._transaction.execute(sa.insert(AGENTS), {"agent_id": info.agent_id, **values})
 
     async def _rejoin(self, known: sa.Row[Any], info: AgentInfo, change: Change) -> None:
@@ -257,7 +267,7 @@ class SqlAgents:
         statement = sa.update(AGENTS).where(AGENTS.c.agent_id == info.agent_id)
         await self._transaction.execute(
             statement.values(
-                **_attributes(info),
+                **attributes(info),
                 **self._enrolment_columns(),
                 # Its devices are those that it reports now; faults follow with a heartbeat.
                 health=health_text(health_of(known.health).with_faults({})),
@@ -449,18 +459,3 @@ def _of_agents(table: sa.Table, postgresql: bool) -> sa.Select[Any]:  # noqa: FB
     """Selects the rows of agents in a table."""
     wanted = sa.select(ids_table(postgresql).c.id)
     return sa.select(table).where(table.c.agent_id.in_(wanted)).order_by(*table.primary_key.columns)
-
-
-def _attributes(info: AgentInfo) -> dict[str, Any]:
-    return {
-        "scaling_group": info.scaling_group,
-        "architecture": info.architecture,
-        "shard": info.shard,
-        "kernels_max": info.kernels_max,
-        "labels": msgspec.json.encode(dict(info.labels)).decode(),
-        "cached_images": _images_text(info.cached_images),
-    }
-
-
-def _images_text(images: Collection[str]) -> str:
-    return msgspec.json.encode(sorted(images)).decode()

@@ -36,6 +36,14 @@ async def append(transaction: Transaction, kind: str, entries: Sequence[HistoryR
         await transaction.execute(statement, {**rows.bind(entries), **_change_values(transaction, change)})
 
 
+async def append_each(transaction: Transaction, kind: str, entries: Sequence[tuple[HistoryRow, Change]]) -> None:
+    """Like `append`, with a change of its own for each row."""
+    statement, rows = _append(kind, transaction.postgresql)
+    values = [{**rows.bind([entry]), **_change_values(transaction, change)} for entry, change in entries]
+    if values:
+        await transaction.execute(statement, values)
+
+
 async def note(
     transaction: Transaction,
     machine: TransitionTable[Any, Any],

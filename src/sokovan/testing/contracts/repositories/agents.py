@@ -16,7 +16,7 @@ from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.domain.slots import ResourceSlot
-from sokovan.ports.repositories.agents import AgentProfile, SlotRoom
+from sokovan.ports.repositories.agents import AgentProfile, NewAgent, SlotRoom
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, BY_USER, StoredCluster, refusal
 
@@ -91,6 +91,24 @@ async def a_new_agent_is_alive_with_its_reported_resources(cluster: StoredCluste
     expect(record.devices == devices, "its devices are not what it reported")
     expect((record.info.status, record.info.incarnation) == (AgentStatus.ALIVE, 1), "it is not new and alive")
     expect(await agent_now(cluster, info.agent_id) == record, "enrol gave another record than get")
+
+
+async def new_agents_are_enrolled_together_or_not_at_all(cluster: StoredCluster) -> None:
+    """Each as by itself; a known one among them leaves all as they were."""
+    names = [AgentId(cluster.new("a")) for _ in range(3)]
+    slots = ResourceSlot({"cpu": 8000, "cuda.shares": 30})
+    devices = (Device("gpu0", "cuda.shares", units=10), Device("gpu1", "cuda.shares", units=20))
+    infos = [AgentInfo(name, slots, labels={"zone": name}, cached_images=frozenset({"host"})) for name in names]
+    new = [NewAgent(info, Change(f"agent {info.agent_id}", BY_AGENT.by, "enrolled"), devices) for info in infos]
+    expect(await cluster.store.run(lambda unit: unit.fleet.enrol_new(new[:2])), "new agents were not enrolled")
+    expect(not await cluster.store.run(lambda unit: unit.fleet.enrol_new(new)), "a known agent was enrolled as new")
+    found = await cluster.store.read(lambda unit: unit.fleet.all(named=[*names, AgentId("\x00 no name")]))
+    expect([one.info for one in found] == infos[:2], f"the agents are {[one.info.agent_id for one in found]}")
+    expect(all(one.devices == devices and one.version == 1 for one in found), "their devices are not theirs")
+    [entry] = await cluster.store.read(lambda unit: unit.fleet.history(names[1]))
+    expect((entry.change.who, entry.trigger) == (f"agent {names[1]}", "enrolled"), f"the history has {entry}")
+    again = await cluster.store.run(lambda unit: unit.fleet.enrol(infos[0], BY_AGENT, devices=devices))
+    expect(again.info.incarnation == found[0].info.incarnation + 1, "the next enrolment is no second incarnation")
 
 
 async def images_are_added_to_their_incarnation_only(cluster: StoredCluster) -> None:
@@ -444,6 +462,7 @@ async def the_history_of_an_agent_is_gapless_and_chained(cluster: StoredCluster)
 
 CHECKS: tuple[Check, ...] = (
     images_are_added_to_their_incarnation_only,
+    new_agents_are_enrolled_together_or_not_at_all,
     a_new_agent_is_alive_with_its_reported_resources,
     each_enrolment_is_a_new_incarnation,
     concurrent_enrolments_of_an_agent_are_serialized,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.invariants import violations as violations_module
 from sokovan.adapters.sql.invariants.violations import ROWS_MAX, Check, Violations, grouped, no_row, unequal
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.testing.stored_cluster import StoredCluster
@@ -90,3 +91,18 @@ async def test_rows_with_one_value_stay_together(
 
     async with StoredCluster.open() as cluster:
         assert await cluster.store.read(work) == runs
+
+
+async def test_groups_are_whole_although_their_rows_come_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(violations_module, "PART", 2)
+    rows = [(name, amount) for name, count in (("a", 3), ("b", 1), ("c", 4)) for amount in range(count)]
+    statement = table_of(*rows).order_by(sa.text("name"), sa.text("amount"))
+    found: dict[str, list[int]] = {}
+
+    async def work(unit: SqlUnitOfWork) -> None:
+        async for name, group in grouped(unit.transaction, statement, by="name"):
+            found[name] = [row.amount for row in group]
+
+    async with StoredCluster.open() as cluster:
+        await cluster.store.read(work)
+    assert found == {"a": [0, 1, 2], "b": [0], "c": [0, 1, 2, 3]}
