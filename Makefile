@@ -64,9 +64,9 @@ check: setup web ## Format, lint, types, import contracts, tidy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.tidy
 
-# One process more than there are cores: some tests wait, and two more would only make all of them slower.
+# Two processes more than there are cores: many tests wait, and with one process a core nearly half the time is unused.
 CORES := $(shell nproc 2>/dev/null || echo 2)
-JOBS ?= $(shell expr $(CORES) + 1)
+JOBS ?= $(shell expr $(CORES) + 2)
 
 # One process a core: these tests do not wait, and each process collects all of them.
 quick: setup ## Run the unit, scenario and property tests that are fast and need no server
