@@ -33,6 +33,7 @@ from sokovan.adapters.process.layout import (
     KernelLayout,
     folder_name,
 )
+from sokovan.adapters.process.ports.port_probe import require_free_ports
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import ImageUnavailable, KernelRemains, ProgramNotFound, RuntimeFailure
@@ -74,6 +75,7 @@ class ContainerStarter:
 
     async def _start_locked(self, launch: CreateKernel, name: str, traces: str) -> None:
         try:
+            await asyncio.to_thread(require_free_ports, launch.ports)
             await self._create(launch, name, container_of(traces))
             await self._run(name, container_of(traces))
         except BaseException as problem:
