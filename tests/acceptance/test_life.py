@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,26 @@ def test_a_command_in_a_running_session_has_its_output_input_and_exit_code(serve
     assert (reads.returncode, reads.stdout) == (0, "SHOUT\n")
     assert server.cli("exec", "entered", "--", "/no/such/program").returncode != 0
     server.end("entered")
+
+
+def test_a_user_sees_what_a_session_uses_and_other_users_do_not(server: Embedded) -> None:
+    server.reaches(server.python("while True: sum(range(10_000))", name="burns"), "running")
+
+    def burning() -> dict[str, Any] | None:
+        [kernel] = server.cli_json("session", "stats", "burns")
+        return dict(kernel) if kernel["cpu_cores"] and kernel["processes"] else None
+
+    seen = until(burning, what="its CPU time grows", tell=lambda: server.cli("session", "stats", "burns").stdout)
+    assert seen["cpu_ms"] > 0
+    assert seen["memory_bytes"] > 0
+    assert (seen["kernel"], seen["slots"]["cpu"], seen["error"]) == (0, 200, None)
+    assert server.cli("user", "set", "onlooker", "--group", "default").returncode == 0
+    key = server.cli_json("key", "add", "onlooker")["token"]
+    theirs = {"SOKOVAN_URL": str(server.about["url"]), "SOKOVAN_TOKEN": key}
+    assert server.cli("session", "stats", "burns", **theirs).returncode == 3
+    server.end("burns", forced=True)
+    [ended] = server.cli_json("session", "stats", "burns")
+    assert (ended["cpu_ms"], ended["error"]) == (None, "the kernel has ended")
 
 
 def test_a_session_that_waits_says_so_in_every_way_there_is(server: Embedded) -> None:

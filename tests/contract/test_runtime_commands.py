@@ -24,4 +24,4 @@ async def test_contract_in_containers(
 
 
 def test_every_check_of_the_suite_is_run() -> None:
-    assert {value for name, value in vars(suite).items() if name.startswith("a_")} == set(CHECKS)
+    assert {value for name, value in vars(suite).items() if name.startswith(("a_", "an_"))} == set(CHECKS)

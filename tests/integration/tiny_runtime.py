@@ -18,6 +18,7 @@ from sokovan.ports.runtime import (
     ImageUnavailable,
     KernelExecution,
     KernelState,
+    KernelUse,
     LogPart,
     Observation,
     RuntimeFailure,
@@ -134,6 +135,12 @@ class TinyRuntime:
         content = (folder / "log").read_bytes() if (folder / "log").exists() else b""
         piece = content[offset : offset + limit]
         return LogPart(offset, piece, end=over and offset + len(piece) >= len(content))
+
+    async def measure(self, kernel_id: KernelId, attempt: int) -> KernelUse:
+        folder = self._folder(kernel_id, attempt)
+        if not (folder / "pid").exists() or (folder / "exit").exists():
+            raise RuntimeFailure(f"kernel {kernel_id} does not run")
+        return KernelUse(self._clock.now_ms(), processes=1)
 
     def execute(self, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool) -> KernelExecution:
         raise RuntimeFailure(f"{kernel_id} ({attempt}) runs no further commands, not even {command} ({terminal=})")

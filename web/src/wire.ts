@@ -486,6 +486,28 @@ export interface WaitingView {
   items: WaitingReason[];
 }
 
+/** Measured use of a kernel; `error` says why there are no figures. */
+export interface KernelUseView {
+  index: number;
+  rank: number | null;
+  status: string;
+  agent: string | null;
+  slots: Record<string, number>;
+  cpu_ms: number | null;
+  memory_bytes: number | null;
+  processes: number | null;
+  sampled_ms: number | null;
+  error: string | null;
+}
+
+/** Measured use of the kernels of a session, of `size` in all. */
+export interface SessionMetricsView {
+  session: string;
+  status: string;
+  size: number;
+  items: KernelUseView[];
+}
+
 /** A session that an agent could not start; whose it was is for administrators. */
 export interface AgentFailureView {
   at: string;

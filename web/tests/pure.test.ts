@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
-import { bodyOf, commandLine, draftOf, EMPTY, keptOf, words } from "../src/draft.ts";
+import { bodyOf, commandLine, draftOf, EMPTY, keptOf, unfinished, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
@@ -50,6 +50,13 @@ test("a draft is a request and the same command line", () => {
     commandLine(draft),
     "sokovan run --name ddp --size 4 --cpus 1 --mem 1GiB --gpus 8 --topology hard:rack --where 'nvme exists' -- python t.py",
   );
+});
+
+test("a form with an amount that is not typed to its end is not planned", () => {
+  const typed = (changes: Partial<typeof EMPTY>) => unfinished({ ...EMPTY, ...changes });
+  for (const mem of ["1", "1G", "1.5Gi", "512MiB", "7B", ""]) assert.equal(typed({ mem }), "");
+  for (const mem of ["1.", "G", "1 G", "1GBi", "-1"]) assert.equal(typed({ mem }), "Memory of each");
+  assert.deepEqual([typed({ cpus: "500m" }), typed({ cpus: "0," }), typed({ gpus: "8" }), typed({ gpus: "x" })], ["", "CPU of each", "", "GPU of each"]);
 });
 
 test("events are read however the bytes are cut", () => {

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from sokovan.domain.ids import KernelId
-from sokovan.wire.frames import CreateKernel, ForgetKernel, ReadLog, StopKernel
+from sokovan.wire.frames import CreateKernel, ForgetKernel, MeasureKernel, ReadLog, StopKernel
 
 # Above this number, tombstones are kept only for kernels that are still listed.
 TOMBSTONES_MAX = 10_000
@@ -29,7 +29,7 @@ class KernelKey(NamedTuple):
     attempt: int
 
     @classmethod
-    def of(cls, request: CreateKernel | StopKernel | ForgetKernel | ReadLog) -> KernelKey:
+    def of(cls, request: CreateKernel | StopKernel | ForgetKernel | ReadLog | MeasureKernel) -> KernelKey:
         """The attempt that a request refers to."""
         return cls(KernelId(request.kernel_id), request.attempt)
 

@@ -36,6 +36,7 @@ from sokovan.wire.frames import (
     Heartbeat,
     Hello,
     ListFiles,
+    MeasureKernel,
     OpenStream,
     PlaceUpload,
     ReadFile,
@@ -152,7 +153,7 @@ class AgentRunner:
     def requested(self, link: ManagerLink, request: Request) -> None:
         """Handle a request of a manager."""
         token = Token(link.number, request.number)
-        if isinstance(request.command, ReadLog | OpenStream | ListFiles | ReadFile | PlaceUpload):
+        if isinstance(request.command, ReadLog | MeasureKernel | OpenStream | ListFiles | ReadFile | PlaceUpload):
             self._executor.begin(self._bulk.serve(link, request))
             return
         if isinstance(request.command, CreateKernel):

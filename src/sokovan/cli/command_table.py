@@ -77,6 +77,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "session show": (f"{_SESSIONS}.lifecycle:show", "Show a session or an array."),
     "session history": (f"{_SESSIONS}.lifecycle:history", "Show the state transitions of a session."),
     "session spec": (f"{_SESSIONS}.spec_files:session_spec", "Print the spec file that runs a session again."),
+    "session stats": (f"{_COMMANDS}.catalog.session_use:stats", "Show what the kernels of a session use."),
     "session files": (f"{_COMMANDS}.session_files:files", "List files of a session."),
     "session why": (f"{_SESSIONS}.why:why", "Explain why a session is pending and what would help."),
     "session release": (f"{_SESSIONS}.lifecycle:release", "Release held sessions, so that they may start."),

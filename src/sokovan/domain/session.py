@@ -230,6 +230,18 @@ class KernelSpec:
         require_command(self.command, what=what)
         require_environment(self.environment, what=what)
 
+    def with_id(self, kernel_id: KernelId) -> KernelSpec:
+        """The same kernel with another id; only that is checked again.
+
+        A gang has thousands of kernels that differ in nothing else.
+        """
+        checked_name(kernel_id, what="kernel")
+        copied = object.__new__(KernelSpec)
+        for name in KernelSpec.__slots__:
+            object.__setattr__(copied, name, getattr(self, name))
+        object.__setattr__(copied, "kernel_id", kernel_id)
+        return copied
+
     @property
     def best_effort(self) -> bool:
         """Whether the kernel requests no slots, and fits on any agent."""

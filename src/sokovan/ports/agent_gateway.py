@@ -15,7 +15,7 @@ from typing import Protocol
 from sokovan.domain.errors import SokovanError, quoted
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.eviction import Checkpoint
-from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.ports.runtime import KernelExecution, KernelUse, LogPart
 from sokovan.wire.frames import CreateKernel
 
 
@@ -78,7 +78,17 @@ class GoneProof:
     by_itself: bool = False
 
 
-class AgentGateway(Protocol):
+class UseGateway(Protocol):
+    """Asks agents what their kernels use."""
+
+    async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """Measure a running kernel.
+
+        Raises AgentUnreachable; AgentRefused also for an agent of an earlier release.
+        """
+
+
+class AgentGateway(UseGateway, Protocol):
     """Requests to an agent, each for one incarnation of it.
 
     All may raise AgentUnreachable (retry later) and AgentRefused (decide again).

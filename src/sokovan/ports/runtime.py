@@ -117,6 +117,31 @@ class LogPart:
     end: bool = False  # the kernel has ended, and no more output follows
 
 
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """Measured use of a kernel; None for what cannot be measured here.
+
+    `cpu_ms` is the CPU time of its processes since its start, that of ended ones included.
+    `memory_bytes` is what they hold now, without file contents that the system can drop.
+    `sampled_ms` is the time of the measurement by the clock of the agent.
+    """
+
+    sampled_ms: int
+    cpu_ms: int | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
+
+
+class UseRuntime(Protocol):
+    """Measures what kernels use."""
+
+    async def measure(self, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """Measure a running kernel.
+
+        Raises RuntimeFailure for one that is unknown or has ended.
+        """
+
+
 class RemainsRuntime(Protocol):
     """Ends kernels whose files are gone."""
 
@@ -143,7 +168,7 @@ class KernelStreams(Protocol):
         """
 
 
-class KernelRuntime(RemainsRuntime, KernelStreams, Protocol):
+class KernelRuntime(RemainsRuntime, UseRuntime, KernelStreams, Protocol):
     """Runs kernels. Every call is idempotent."""
 
     async def has_image(self, image: str) -> bool:

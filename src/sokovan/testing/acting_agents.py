@@ -36,7 +36,7 @@ from sokovan.orchestrator.agent_registry import AgentAdmission, AgentRegistry, A
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, KernelState, LogPart, Observation
+from sokovan.ports.runtime import KernelExecution, KernelState, KernelUse, LogPart, Observation
 from sokovan.wire.frames import CreateKernel
 
 CAPACITY: Mapping[str, int] = {"cpu": 8000, "mem": 32 << 30, "cuda.device": 4}
@@ -364,6 +364,11 @@ class ActingAgents:
         """Kernels of acting agents have no output."""
         del agent_id, kernel_id, attempt, limit
         return LogPart(offset, b"", end=True)
+
+    async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """Kernels of acting agents use nothing that can be measured."""
+        del agent_id, kernel_id, attempt
+        return KernelUse(self._clock.now_ms())
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool

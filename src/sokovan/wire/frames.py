@@ -153,6 +153,13 @@ class ReadLog(Struct, frozen=True, tag="read-log"):
     limit: Count
 
 
+class MeasureKernel(Struct, frozen=True, tag="measure-kernel"):
+    """Measure what a kernel uses now; only for agents whose Hello has `measures`."""
+
+    kernel_id: ShortText
+    attempt: Count
+
+
 class ListFiles(Struct, frozen=True, kw_only=True, tag="list-files"):
     """List the files below a path of a kernel, those after `after` in their order."""
 
@@ -231,6 +238,15 @@ class LogData(Struct, frozen=True, tag="log", omit_defaults=True):
     end: bool = False
 
 
+class UseFigures(Struct, frozen=True, tag="use", omit_defaults=True):
+    """Measured use of a kernel; absent figures cannot be measured."""
+
+    sampled_ms: Count
+    cpu_ms: Count | None = None
+    memory_bytes: Count | None = None
+    processes: Count | None = None
+
+
 class FileEntry(Struct, frozen=True, array_like=True):
     """One regular file, by its path below the listed one; empty for that itself."""
 
@@ -284,9 +300,18 @@ class UploadPlaced(Struct, frozen=True, tag="placed"):
 
 
 Command: TypeAlias = (
-    CreateKernel | StopKernel | ForgetKernel | PrepareImage | ReadLog | OpenStream | ListFiles | ReadFile | PlaceUpload
+    CreateKernel
+    | StopKernel
+    | ForgetKernel
+    | PrepareImage
+    | ReadLog
+    | MeasureKernel
+    | OpenStream
+    | ListFiles
+    | ReadFile
+    | PlaceUpload
 )
-Reply: TypeAlias = Done | KernelGone | ImageStatus | LogData | FileList | FileData | UploadPlaced
+Reply: TypeAlias = Done | KernelGone | ImageStatus | LogData | UseFigures | FileList | FileData | UploadPlaced
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
@@ -297,7 +322,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     with `partial` some of the ended ones are left out, as in a heartbeat.
     `identity` distinguishes machines and folders of the same name, `process` the processes
     of one agent: all links of a process have the same incarnation. `images` are those that
-    kernels can start in at once. With `bundles` the agent reads RequestBundle.
+    kernels can start in at once. With `bundles` the agent reads RequestBundle, with
+    `measures` MeasureKernel.
     """
 
     agent_id: ShortText
@@ -316,6 +342,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello", omit_defaults=True):
     shard: ShortText = ""
     images: Annotated[tuple[ShortText, ...], Meta(max_length=IMAGES_MAX)] = ()
     bundles: bool = False
+    measures: bool = False
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=True):

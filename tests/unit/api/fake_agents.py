@@ -9,7 +9,7 @@ from typing import Self
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport, ImageState
-from sokovan.ports.runtime import LogPart
+from sokovan.ports.runtime import KernelUse, LogPart
 from sokovan.wire.frames import CreateKernel
 
 
@@ -60,6 +60,7 @@ class FakeAgents:
         self.away: set[AgentId] = set()
         self.executions: list[EchoExecution] = []
         self.calls: list[tuple[object, ...]] = []
+        self.uses: dict[KernelId, KernelUse] = {}
 
     def says(self, kernel_id: str, content: bytes = b"", *, ends: bool = False) -> None:
         log = self.logs.setdefault(KernelId(kernel_id), FakeLog())
@@ -106,6 +107,14 @@ class FakeAgents:
         begin = max(offset, log.dropped)
         data = log.content[begin : begin + limit]
         return LogPart(begin, data, end=log.ended and begin + len(data) >= len(log.content))
+
+    async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
+        self.calls.append(("measure", agent_id, kernel_id, attempt))
+        if agent_id in self.away:
+            raise AgentUnreachable(agent_id=agent_id, problem="it has no link")
+        if kernel_id not in self.uses:
+            raise AgentRefused(agent_id=agent_id, problem="no such kernel")
+        return self.uses[kernel_id]
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool

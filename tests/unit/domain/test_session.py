@@ -79,6 +79,25 @@ def test_a_kernel_without_slots_is_best_effort() -> None:
     assert not KernelSpec(KernelId("k"), CPU).best_effort
 
 
+def test_a_kernel_with_another_id_is_one_that_was_made_with_it() -> None:
+    options: dict[str, Any] = {
+        "group": "sub",
+        "image": "python",
+        "labels": {"zone": "a"},
+        "require": {"disk": "ssd"},
+        "priority": 7,
+        "preemptible": False,
+        "command": ("run", "it"),
+        "environment": {"A": "1"},
+    }
+    slots = ResourceSlot({"cpu": 1_000})
+    first, second = (KernelSpec(KernelId(one), slots, **options) for one in ("k1", "k2"))
+    assert first.with_id(KernelId("k2")) == second
+    assert first.kernel_id == "k1"
+    with pytest.raises(InvalidName):
+        first.with_id(KernelId("no name"))
+
+
 def test_a_group_minimum_is_at_most_the_size_of_its_group() -> None:
     gang = kernels("ps", "worker", "worker")
     assert session(*gang, group_minimums={"ps": 1, "worker": 2}).group_minimums["worker"] == 2

@@ -120,5 +120,6 @@ async def test_nobody_is_there_before_they_join(cluster: OrchestratedCluster) ->
     assert not cluster.agents.connected(AgentId("nobody"))
     part = await cluster.agents.read_log(A1, KernelId("k"), 1, offset=3, limit=10)
     assert (part.offset, part.data, part.end) == (3, b"", True)
+    assert (await cluster.agents.measure(A1, KernelId("k"), 1)).cpu_ms is None
     with pytest.raises(AgentRefused):
         cluster.agents.execute(A1, KernelId("k"), 1, ["ls"], terminal=False)

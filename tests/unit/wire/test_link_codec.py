@@ -24,6 +24,7 @@ from sokovan.wire.frames import (
     KernelEntry,
     KernelGone,
     LogData,
+    MeasureKernel,
     MountEntry,
     PrepareImage,
     ReadLog,
@@ -33,6 +34,7 @@ from sokovan.wire.frames import (
     RequestFailed,
     Response,
     StopKernel,
+    UseFigures,
     Welcome,
 )
 from sokovan.wire.link_codec import FRAME_BYTES_MAX, MalformedFrame, UnknownProtocol, decode, encode
@@ -50,9 +52,14 @@ ASKS: st.SearchStrategy[Command] = st.one_of(
     st.builds(ForgetKernel, **KEYS),
     st.builds(PrepareImage, image=WORDS),
     st.builds(ReadLog, **KEYS, offset=COUNTS, limit=COUNTS),
+    st.builds(MeasureKernel, **KEYS),
 )
 REPLIES: st.SearchStrategy[Reply] = st.one_of(
-    st.just(Done()), st.builds(KernelGone), IMAGES, st.builds(LogData, offset=COUNTS)
+    st.just(Done()),
+    st.builds(KernelGone),
+    IMAGES,
+    st.builds(LogData, offset=COUNTS),
+    st.builds(UseFigures, sampled_ms=COUNTS),
 )
 KERNELS = st.builds(KernelEntry, kernel_id=WORDS, attempt=COUNTS, exit_code=st.none() | st.integers(-255, 255))
 FRAMES: st.SearchStrategy[Frame] = st.one_of(

@@ -91,6 +91,7 @@ export function SessionPage({ id }: { id: string }) {
       <h2>Log</h2>
       <Log
         session={view.id} name={name} kernels={view.kernels.map((one) => one.index)} kernel={kernel} ended={ended}
+        started={view.kernels.find((one) => one.index === kernel)?.agent !== null}
         onKernel={(index) => setQuery({ kernel: String(index) })}
       />
       {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (

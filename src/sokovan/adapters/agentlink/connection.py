@@ -67,6 +67,7 @@ class AgentConnection:
         self.incarnation = 0
         self.token = ""
         self.ended = ""
+        self.measures = False
         self._duplex, self._clock, self._limits = duplex, clock, limits
         self._session = ManagerEnd(
             now_ms=clock.monotonic_ms(),
@@ -256,6 +257,7 @@ class AgentConnection:
             match event:
                 case HelloReceived():
                     self._bundles = event.hello.bundles
+                    self.measures = event.hello.measures
                     self._hello.set_result(event.hello)
                 case HeartbeatReceived():
                     self._latest = event.heartbeat

@@ -136,6 +136,12 @@ class LinkedAgents(LinkedStreams):
         command = frames.ReadLog(kernel_id, attempt, offset, limit)
         return translation.log_of(await self._request(agent_id, 0, command, frames.LogData))
 
+    async def _measured(self, agent_id: AgentId, command: frames.MeasureKernel) -> frames.UseFigures:
+        """Ask an agent that knows the command: others would end the link."""
+        if self.connected(agent_id) and not self._links[agent_id].measures:
+            raise AgentRefused(agent_id=agent_id, problem="its release cannot measure kernels; upgrade it")
+        return await self._request(agent_id, 0, command, frames.UseFigures)
+
     @asynccontextmanager
     async def _stream(self, agent_id: AgentId, command: frames.OpenStream) -> AsyncIterator[Stream]:
         """A stream that the agent opens on request."""

@@ -8,7 +8,7 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState, KernelReport
-from sokovan.ports.runtime import LogPart
+from sokovan.ports.runtime import KernelUse, LogPart
 from sokovan.wire import frames
 
 
@@ -26,6 +26,11 @@ def checkpoint_of(entry: frames.CheckpointEntry | None) -> Checkpoint | None:
 def log_of(frame: frames.LogData) -> LogPart:
     """A part of a kernel's output."""
     return LogPart(frame.offset, frame.data, frame.end)
+
+
+def use_of(frame: frames.UseFigures) -> KernelUse:
+    """Measured use of a kernel."""
+    return KernelUse(frame.sampled_ms, frame.cpu_ms, frame.memory_bytes, frame.processes)
 
 
 def image_of(frame: frames.ImageStatus) -> ImageReport:

@@ -1,4 +1,4 @@
-"""Commands in containers, connections to their ports, and the ends of lost ones."""
+"""Commands in containers, connections to their ports, measurements, and lost ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 
 from sokovan.adapters.docker.container_traces import container_of, remains_of, traces_of
 from sokovan.adapters.docker.engine.client import EngineClient
+from sokovan.adapters.docker.engine.container_use import container_use
 from sokovan.adapters.docker.execution import ContainerExecution
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.log_copies import LogCopies
@@ -16,11 +17,11 @@ from sokovan.adapters.process.idle_times import IdleTimes
 from sokovan.adapters.process.layout import KernelLayout, folder_name
 from sokovan.adapters.process.ports.kernel_listeners import KnownListeners
 from sokovan.adapters.process.ports.port_connection import PortConnection
-from sokovan.adapters.process.shim.processes import Process, look_up
-from sokovan.adapters.process.threads import Threads
+from sokovan.adapters.process.shim.processes import Process, descendants, look_up
+from sokovan.adapters.process.threads import Threads, Work
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, RuntimeFailure
+from sokovan.ports.runtime import KernelExecution, KernelUse, RuntimeFailure
 
 
 class ContainerStreams:
@@ -56,6 +57,18 @@ class ContainerStreams:
         return PortConnection(
             port, lambda: self._init_process(name), threads=self._threads, presence=presence, known=self._known
         )
+
+    async def measure(self, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """Measure a running kernel."""
+        name = folder_name(kernel_id, attempt)
+        container = self._running(name)
+        processes = await self._threads.run(Work.LOOK, self._processes, name)
+        return await container_use(self._engine, container, now_ms=self._clock.now_ms(), processes=processes)
+
+    def _processes(self, name: str) -> int | None:
+        """The number of processes of a container; None if they cannot be seen from here."""
+        first = self._init_process(name)
+        return None if first is None else 1 + len(descendants(first.pid))
 
     async def end_remains(self, kernel_id: KernelId, attempt: int, traces: str) -> str:
         """Remove the container of a kernel whose files are gone.

@@ -144,6 +144,10 @@ class Observer:
             return None
         return look_up(state["shim_pid"])
 
+    def launch(self, name: str) -> Record:
+        """The launch of this folder's kernel; empty if it is not kept."""
+        return _read(self.layout.kernels / name)[0] or {}
+
     def remove(self, name: str) -> None:
         """Remove what is kept of a kernel that has ended."""
         self.over.pop(name, None)

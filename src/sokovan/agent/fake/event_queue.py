@@ -25,6 +25,10 @@ class EventQueue:
         self._order = count()
         self._woken = asyncio.Event()
 
+    def now_ms(self) -> int:
+        """The time by which actions are due."""
+        return self._clock.monotonic_ms()
+
     def after(self, seconds: float, action: Action) -> None:
         """Schedule an action in this many seconds, rounded up."""
         exact_ms = self._clock.monotonic_ms() + round(seconds * 1000)

@@ -19,7 +19,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.records import Device
 from sokovan.ports.agent_gateway import AgentRefused, GoneProof, ImageReport, ImageState
 from sokovan.ports.agent_states import AgentState
-from sokovan.ports.runtime import KILLED, KernelState, LogPart, Observation
+from sokovan.ports.runtime import KILLED, KernelState, KernelUse, LogPart, Observation
 from sokovan.wire.frames import CreateKernel
 
 TERMINATED = 143
@@ -51,12 +51,16 @@ class FakeAgentTiming:
 
 @dataclass(slots=True)
 class FakeKernel:
-    """A kernel of the simulated runtime; `ended` is set when it has ended."""
+    """A kernel of the simulated runtime; `ended` is set when it has ended.
+
+    `began_ms` is when it began to run, by the clock of the event queue.
+    """
 
     launch: CreateKernel
     script: KernelScript
     state: KernelState = KernelState.STARTING
     exit_code: int | None = None
+    began_ms: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -123,6 +127,16 @@ class FakeAgent(InMemoryAgent):
         at_end = max(0, offset) + len(piece) >= len(output)
         return LogPart(offset, piece, end=kernel.state is KernelState.EXITED and at_end)
 
+    def use(self, key: KernelKey, *, now_ms: int) -> KernelUse:
+        """Simulated use of a kernel: its cores all the time, and half of its memory.
+
+        Raises AgentRefused.
+        """
+        kernel = self.running(key)
+        slots, started = kernel.launch.slots, kernel.state is not KernelState.STARTING
+        ran_ms = self._queue.now_ms() - kernel.began_ms if started else 0
+        return KernelUse(now_ms, slots.get("cpu", 0) * ran_ms // 1000, slots.get("mem", 0) // 2, int(started))
+
     def running(self, key: KernelKey) -> FakeKernel:
         """A kernel that runs or is being started. Raises AgentRefused."""
         kernel = self.kernels.get(key)
@@ -166,7 +180,7 @@ class FakeAgent(InMemoryAgent):
         kernel = self.kernels.get(key)
         if kernel is None or kernel.state is not KernelState.STARTING:
             return
-        kernel.state = KernelState.RUNNING
+        kernel.state, kernel.began_ms = KernelState.RUNNING, self._queue.now_ms()
         self._changed(self)
         if kernel.script.lasts_s is not None:
             self._queue.after(kernel.script.lasts_s, partial(self._end, key, kernel.script.exit_code))

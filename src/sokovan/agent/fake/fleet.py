@@ -24,7 +24,7 @@ from sokovan.domain.records import Device
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.environment import Clock
-from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.ports.runtime import KernelExecution, KernelUse, LogPart
 from sokovan.wire.frames import CreateKernel
 
 # Enrols an agent with its devices and kernels, and returns its incarnation.
@@ -119,6 +119,10 @@ class FakeFleet:
     ) -> LogPart:
         """See the port."""
         return self._admitted(agent_id).log(KernelKey(kernel_id, attempt), offset=offset, limit=limit)
+
+    async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """See the port; the figures follow from the slots and the running time."""
+        return self._admitted(agent_id).use(KernelKey(kernel_id, attempt), now_ms=self._clock.now_ms())
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentGateway, GoneProof, ImageReport
-from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.ports.runtime import KernelExecution, KernelUse, LogPart
 from sokovan.wire.frames import CreateKernel
 
 
@@ -51,6 +51,10 @@ class GatewaySwitch:
     ) -> LogPart:
         """See the port."""
         return await self._of(agent_id).read_log(agent_id, kernel_id, attempt, offset=offset, limit=limit)
+
+    async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """See the port."""
+        return await self._of(agent_id).measure(agent_id, kernel_id, attempt)
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool

@@ -1,4 +1,4 @@
-"""Bulk requests: logs, files, and commands in kernels over separate sockets."""
+"""Bulk requests: logs, use, files, and commands in kernels over separate sockets."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from sokovan.wire.frames import (
     STREAM_PATH,
     Done,
     ListFiles,
+    MeasureKernel,
     OpenStream,
     PlaceUpload,
     ReadFile,
@@ -172,6 +173,9 @@ class BulkService:
                 key, limit = KernelKey.of(command), min(command.limit, LOG_BYTES_MAX)
                 part = await self._runtime.read_log(key.kernel_id, key.attempt, offset=command.offset, limit=limit)
                 answer(reply_of(part))
+            case MeasureKernel() as command:
+                key = KernelKey.of(command)
+                answer(reply_of(await self._runtime.measure(key.kernel_id, key.attempt)))
             case OpenStream() as command:
                 await self._streams.run(link.address, command, partial(answer, Done()))
             case ListFiles() | ReadFile() | PlaceUpload() as command:

@@ -14,7 +14,7 @@ from sokovan.domain.records import DETAIL_MAX
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
 from sokovan.ports.agent_states import KernelReport
-from sokovan.ports.runtime import LogPart
+from sokovan.ports.runtime import KernelUse, LogPart
 from sokovan.wire import frames
 
 REASON_MAX = 500
@@ -45,7 +45,7 @@ def _require_mountable(mounts: Iterable[frames.MountEntry]) -> None:
         Mount(mount.source, mount.target, mount.read_only)
 
 
-def reply_of(result: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
+def reply_of(result: GoneProof | ImageReport | LogPart | KernelUse | None) -> frames.Reply:
     """The wire reply for a result."""
     match result:
         case None:
@@ -57,6 +57,8 @@ def reply_of(result: GoneProof | ImageReport | LogPart | None) -> frames.Reply:
             return image_status(result)
         case LogPart():
             return frames.LogData(result.offset, result.data, result.end)
+        case KernelUse():
+            return frames.UseFigures(result.sampled_ms, result.cpu_ms, result.memory_bytes, result.processes)
 
 
 def image_status(report: ImageReport) -> frames.ImageStatus:
@@ -84,6 +86,7 @@ def hello_of(inventory: Inventory, table: KernelTable) -> frames.Hello:
         shard=inventory.shard,
         images=inventory.images,
         bundles=True,
+        measures=True,
     )
 
 

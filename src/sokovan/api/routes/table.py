@@ -33,6 +33,7 @@ from sokovan.api.routes.session_batches import SessionBatchRoutes
 from sokovan.api.routes.session_lists import SessionListRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
+from sokovan.api.routes.streams.kernel_use import KernelUseRoutes
 from sokovan.api.routes.streams.logs import LogRoutes
 from sokovan.api.routes.streams.watching import WatchRoutes
 from sokovan.api.routes.system import SystemRoutes
@@ -68,6 +69,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *WatchRoutes(context).operations(),
         *LogRoutes(context).operations(),
         *KernelFileRoutes(context).operations(),
+        *KernelUseRoutes(context).operations(),
         *AgentLabelRoutes(context).operations(),
         *JoiningRoutes(context).operations(),
         *AgentRoutes(context).operations(),

@@ -13,7 +13,17 @@ Flags = Mapping[str, str | None]
 # Kind of the positional arguments of a command.
 ARGUMENT_KINDS = {
     **dict.fromkeys(
-        ("logs", "why", "session show", "session history", "session why", "session files", "session spec"), "session"
+        (
+            "logs",
+            "why",
+            "session show",
+            "session history",
+            "session why",
+            "session files",
+            "session spec",
+            "session stats",
+        ),
+        "session",
     ),
     **dict.fromkeys(("exec", "shell", "port-forward", "open", "wait", "stop", "session stop"), "live-session"),
     **dict.fromkeys(("cancel", "session release"), "waiting-session"),

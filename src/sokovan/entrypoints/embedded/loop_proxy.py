@@ -18,7 +18,7 @@ from sokovan.ports.agent_states import AgentState, AgentStateCache
 from sokovan.ports.events import BusUnavailable, Delivery, EventBus, Subscription
 from sokovan.ports.hints import Hints
 from sokovan.ports.kernel_files import AgentFiles, FileListing, FilePart, KernelPath, UploadPlacement
-from sokovan.ports.runtime import KernelExecution, LogPart
+from sokovan.ports.runtime import KernelExecution, KernelUse, LogPart
 from sokovan.wire.frames import CreateKernel
 
 R = TypeVar("R")
@@ -276,6 +276,10 @@ class GatewayProxy:
         return await self._proxy.call(
             lambda: self._gateway.read_log(agent_id, kernel_id, attempt, offset=offset, limit=limit)
         )
+
+    async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
+        """See the port."""
+        return await self._proxy.call(lambda: self._gateway.measure(agent_id, kernel_id, attempt))
 
     def execute(
         self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool

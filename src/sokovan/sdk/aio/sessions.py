@@ -31,7 +31,7 @@ from sokovan.wire.api.sessions import (
 if TYPE_CHECKING:
     from sokovan.sdk.aio.execution import AsyncExecution
     from sokovan.sdk.core.exec_frames import Terminal
-    from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+    from sokovan.wire.api.explanations import PlanView, SessionMetricsView, WaitingView, WhyView
 
 
 # Sessions per request of a batch: enough that a request costs little, and it is answered within seconds.
@@ -186,6 +186,13 @@ class AsyncKernels:
     ) -> LogChunk:
         """Read a range of the output of one kernel."""
         return await self._connection.send(session_calls.log(ref, kernel, offset=offset, limit=limit, tail=tail))
+
+    async def metrics(self, ref: str, kernels: Sequence[int] = ()) -> SessionMetricsView:
+        """Measure CPU time, memory and processes of kernels, by default of the first 64.
+
+        A kernel that cannot be measured has an `error`.
+        """
+        return await self._connection.send(session_calls.metrics(ref, kernels))
 
     async def exec(
         self, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None

@@ -22,7 +22,7 @@ from sokovan.wire.api.sessions import (
 )
 
 if TYPE_CHECKING:
-    from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+    from sokovan.wire.api.explanations import PlanView, SessionMetricsView, WaitingView, WhyView
 
 KEY_HEADER = "Idempotency-Key"
 # Of an idempotency key.
@@ -164,6 +164,14 @@ def kernels(ref: str, *, limit: int = PAGE_MAX, cursor: str | None = None) -> Ca
     """Get one page of the kernels of a session."""
     parameters = query({"limit": limit, "cursor": cursor})
     return Call(method="GET", path=api_path("sessions", ref, "kernels"), answer=KernelPage, query=parameters)
+
+
+def metrics(ref: str, kernels: Sequence[int] = ()) -> Call[SessionMetricsView]:
+    """Measure kernels of a session, by default the first 64."""
+    from sokovan.wire.api.explanations import SessionMetricsView  # noqa: PLC0415  # loads lazily
+
+    parameters = query({"kernel": ",".join(map(str, kernels)) or None})
+    return Call(method="GET", path=api_path("sessions", ref, "metrics"), answer=SessionMetricsView, query=parameters)
 
 
 def log(ref: str, kernel: int, *, offset: int = 0, limit: int | None = None, tail: int | None = None) -> Call[LogChunk]:

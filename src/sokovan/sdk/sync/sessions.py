@@ -32,7 +32,7 @@ from sokovan.wire.api.sessions import (
 if TYPE_CHECKING:
     from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.sdk.sync.execution import Execution
-    from sokovan.wire.api.explanations import PlanView, WaitingView, WhyView
+    from sokovan.wire.api.explanations import PlanView, SessionMetricsView, WaitingView, WhyView
 
 
 # Sessions per request of a batch: enough that a request costs little, and it is answered within seconds.
@@ -182,6 +182,13 @@ class Kernels:
     ) -> LogChunk:
         """Read a range of the output of one kernel."""
         return self._connection.send(session_calls.log(ref, kernel, offset=offset, limit=limit, tail=tail))
+
+    def metrics(self, ref: str, kernels: Sequence[int] = ()) -> SessionMetricsView:
+        """Measure CPU time, memory and processes of kernels, by default of the first 64.
+
+        A kernel that cannot be measured has an `error`.
+        """
+        return self._connection.send(session_calls.metrics(ref, kernels))
 
     def exec(self, ref: str, command: Sequence[str], *, kernel: int = 0, terminal: Terminal | None = None) -> Execution:
         """Start a command in a running kernel."""

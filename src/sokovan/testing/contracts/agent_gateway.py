@@ -176,6 +176,28 @@ async def output_is_read_in_parts_up_to_its_end(subject: GatewaySubject) -> None
     expect((rest.data, rest.end) == (b"o\n", True), "the end of the output is not marked")
 
 
+async def a_running_kernel_is_measured(subject: GatewaySubject) -> None:
+    """One that has ended is not."""
+    launch = subject.long_running("measured")
+    await subject.create(launch)
+
+    async def is_counted() -> bool:
+        try:
+            use = await subject.gateway.measure(subject.agent_id, KernelId(launch.kernel_id), 1)
+        except AgentRefused:  # it is being started
+            return False
+        return use.sampled_ms > 0 and (use.processes or 0) >= 1
+
+    await until(is_counted, elapse=subject.elapse)
+    await subject.end(launch)
+    for kernel in (launch.kernel_id, "unknown"):
+        try:
+            await subject.gateway.measure(subject.agent_id, KernelId(kernel), 1)
+        except AgentRefused:
+            continue
+        raise AssertionError(f"kernel {kernel} was measured, and does not run")
+
+
 async def an_image_is_prepared_in_the_background(subject: GatewaySubject) -> None:
     """Each response has the progress, until the image is ready."""
 
@@ -209,6 +231,7 @@ CHECKS = (
     a_kernel_beyond_the_capacity_is_refused,
     a_running_kernel_is_not_forgotten,
     output_is_read_in_parts_up_to_its_end,
+    a_running_kernel_is_measured,
     an_image_is_prepared_in_the_background,
     an_agent_without_a_link_is_unreachable,
 )

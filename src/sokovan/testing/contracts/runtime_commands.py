@@ -1,4 +1,4 @@
-"""Contract of `ports.runtime.KernelRuntime` for further commands and connections."""
+"""Contract of `ports.runtime.KernelRuntime` for commands, connections and use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import KernelRuntime, KernelState, RuntimeFailure
+from sokovan.ports.runtime import KernelRuntime, KernelState, KernelUse, RuntimeFailure
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.runtime import DEAF, LIMIT_S, SLEEP, RuntimeSubject, ended, output, seen
@@ -23,6 +23,15 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
             while piece := connection.recv(65536):
                 received += piece
             connection.sendall(received.upper())
+"""
+# Holds some memory, and computes.
+BUSY_BYTES = 16 << 20
+BUSY = f"""
+held = bytearray({BUSY_BYTES})
+held[::4096] = bytes(range(256)) * ({BUSY_BYTES} // 4096 // 256)
+print("up", flush=True)
+while True:
+    sum(range(10_000))
 """
 
 
@@ -151,6 +160,40 @@ async def a_port_of_another_is_not_reached(subject: RuntimeSubject) -> None:
         await ended(subject, runtime, name)
 
 
+async def a_busy_kernel_uses_cpu_and_memory(subject: RuntimeSubject) -> None:
+    """Its CPU time grows; its processes are counted."""
+    runtime = await subject.make()
+    await runtime.create(subject.launch("busy", BUSY))
+    found: list[KernelUse] = []
+
+    async def has_grown() -> bool:
+        found.append(await runtime.measure(KernelId("busy"), 1))
+        first, last = found[0].cpu_ms, found[-1].cpu_ms
+        return first is not None and last is not None and last >= first + 50
+
+    await until(has_grown, elapse=subject.elapse, limit_s=LIMIT_S)
+    last = found[-1]
+    expect(last.sampled_ms >= found[0].sampled_ms > 0, f"the times are {found[0].sampled_ms} and {last.sampled_ms}")
+    expect(last.memory_bytes is not None and last.memory_bytes >= BUSY_BYTES, f"it holds {last.memory_bytes} bytes")
+    expect(last.processes is not None and last.processes >= 1, f"it has {last.processes} processes")
+    await runtime.stop(KernelId("busy"), 1, grace_s=0)
+    await ended(subject, runtime, "busy")
+    await _not_measured(runtime, "busy")
+
+
+async def an_unknown_kernel_is_not_measured(subject: RuntimeSubject) -> None:
+    """RuntimeFailure, not figures of nothing."""
+    await _not_measured(await subject.make(), "nobody")
+
+
+async def _not_measured(runtime: KernelRuntime, name: str) -> None:
+    try:
+        use = await runtime.measure(KernelId(name), 1)
+    except RuntimeFailure:
+        return
+    raise AssertionError(f"{name} uses {use}")
+
+
 async def _listening_port(subject: RuntimeSubject, runtime: KernelRuntime, name: str) -> int:
     """The port that an ECHOING kernel has printed."""
     printed = b""
@@ -178,4 +221,6 @@ CHECKS = (
     a_further_command_needs_a_running_kernel,
     a_port_of_a_kernel_is_reached,
     a_port_of_another_is_not_reached,
+    a_busy_kernel_uses_cpu_and_memory,
+    an_unknown_kernel_is_not_measured,
 )

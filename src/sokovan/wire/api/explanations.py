@@ -1,4 +1,4 @@
-"""Explanations of waiting sessions, and dry-run plans."""
+"""Explanations of waiting sessions, dry-run plans, and the use of running ones."""
 
 from __future__ import annotations
 
@@ -118,3 +118,34 @@ class WaitingView:
     """All waiting sessions, by reason."""
 
     items: list[WaitingReason]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelUseView:
+    """Measured use of a kernel; `error` says why there are no figures.
+
+    `cpu_ms` is CPU time since the start, `memory_bytes` what is held now; `sampled_ms` is the
+    time on the agent, since 1970. A figure that an agent cannot measure is null. `slots` are
+    those that the kernel asked for.
+    """
+
+    index: int
+    rank: int | None
+    status: str
+    agent: str | None
+    slots: dict[str, int]
+    cpu_ms: int | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
+    sampled_ms: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMetricsView:
+    """Measured use of the kernels of a session, of `size` in all."""
+
+    session: str
+    status: str
+    size: int
+    items: list[KernelUseView]

@@ -11,7 +11,7 @@ from sokovan.agent.fake.fake_agent import FakeAgentTiming
 from sokovan.agent.fake.fleet import FakeFleet
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.ports.agent_gateway import AgentUnreachable
+from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable
 from sokovan.ports.agent_states import KernelReport
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.frames import CreateKernel
@@ -91,6 +91,22 @@ async def test_the_output_of_a_kernel_says_that_it_is_simulated(rig: Rig) -> Non
     part = await rig.fleet.read_log(A1, K1, 1, offset=0, limit=1000)
     assert part.data == b"fake agent r00n0 only simulates ['python', 'train.py']\n"
     assert not part.end
+
+
+async def test_a_kernel_uses_its_cores_from_its_start_on_and_nothing_after_its_end(rig: Rig) -> None:
+    await rig.create("sleep", "infinity")
+    assert (await rig.fleet.measure(A1, K1, 1)).processes == 0
+    await rig.clock.advance(2.05)
+    first = await rig.fleet.measure(A1, K1, 1)
+    await rig.clock.advance(3)
+    second = await rig.fleet.measure(A1, K1, 1)
+    assert first.cpu_ms == 2000
+    assert (second.cpu_ms, second.sampled_ms - first.sampled_ms, second.processes) == (5000, 3000, 1)
+    await rig.fleet.stop_kernel(A1, rig.fleet.incarnation(A1), K1, 1, grace_s=0.0)
+    await rig.clock.advance(1)
+    for kernel in (K1, KernelId("unknown")):
+        with pytest.raises(AgentRefused):
+            await rig.fleet.measure(A1, kernel, 1)
 
 
 async def test_an_agent_sends_heartbeats_on_changes_and_periodically(rig: Rig) -> None:

@@ -57,6 +57,7 @@ async def test_every_request_reaches_the_one_that_has_the_agent(rig: Rig, agent:
     await rig.switch.create_kernel(agent_id, incarnation, CreateKernel(K1, 1, SessionId("s"), "host", ("bash",)))
     await rig.clock.advance(1)
     assert b"only simulates" in (await rig.switch.read_log(agent_id, K1, 1, offset=0, limit=100)).data
+    assert (await rig.switch.measure(agent_id, K1, 1)).processes == 1
     async with rig.switch.execute(agent_id, K1, 1, ["true"], terminal=False) as command:
         await rig.clock.advance(1)
         assert await command.wait() == 0

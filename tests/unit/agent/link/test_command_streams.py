@@ -22,18 +22,20 @@ from sokovan.agent.link.command_streams import (
 )
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.domain.ids import KernelId
-from sokovan.ports.runtime import KernelExecution, LogPart, RuntimeFailure
+from sokovan.ports.runtime import KernelExecution, KernelUse, LogPart, RuntimeFailure
 from sokovan.wire.exec_messages import CommandEnded, InputEnded, Resized, decode_message, encode_message
 from sokovan.wire.frames import (
     STREAM_PATH,
     ForgetKernel,
     Frame,
     LogData,
+    MeasureKernel,
     OpenStream,
     ReadLog,
     Request,
     RequestFailed,
     Response,
+    UseFigures,
     Welcome,
 )
 from sokovan.wire.link_session import AgentEnd
@@ -271,6 +273,11 @@ class LogRuntime(TinyRuntime):
         self.limit = limit
         return LogPart(offset, b"x" * min(limit, 10))
 
+    async def measure(self, kernel_id: KernelId, attempt: int) -> KernelUse:
+        if kernel_id != "k1":
+            return await super().measure(kernel_id, attempt)
+        return KernelUse(5, cpu_ms=70, processes=attempt)
+
 
 def reading(kernel_id: str, *, limit: int = 100) -> Request:
     return Request(number=1, incarnation=0, allowed_ms=5000, command=ReadLog(kernel_id, 1, 3, limit))
@@ -286,6 +293,16 @@ async def test_output_is_read_and_never_more_than_fits_a_frame(runtime: LogRunti
     await BulkService(runtime).serve(link, link.takes(reading("k1", limit=1 << 40)))
     assert link.sent == [Response(1, LogData(3, b"x" * 10))]
     assert runtime.limit == LOG_BYTES_MAX
+
+
+async def test_a_kernel_is_measured_and_one_that_does_not_run_is_a_problem(runtime: LogRuntime) -> None:
+    for kernel_id, expected in (("k1", Response(1, UseFigures(5, cpu_ms=70, processes=2))), ("nobody", None)):
+        link = Link()
+        command = MeasureKernel(kernel_id, 2)
+        request = Request(number=1, incarnation=0, allowed_ms=5000, command=command)
+        await BulkService(runtime).serve(link, link.takes(request))
+        [sent] = link.sent
+        assert sent == expected or (expected is None and isinstance(sent, RequestFailed))
 
 
 @pytest.mark.parametrize(("kernel_id", "code"), [("nobody", "runtime-failure"), ("broken", "runtime-failure")])

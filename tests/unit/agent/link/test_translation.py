@@ -47,6 +47,7 @@ def asked(ask: frames.Command) -> frames.Request:
         (frames.ForgetKernel("k1", 2), ForgetRequested(TOKEN, 3, key("k1", 2))),
         (frames.PrepareImage("python"), PrepareRequested(TOKEN, 3, "python")),
         (frames.ReadLog("k1", 2, 0, 10), None),
+        (frames.MeasureKernel("k1", 2), None),
     ],
 )
 def test_requests_are_events(ask: frames.Command, event: object) -> None:

@@ -43,6 +43,7 @@ GET /api/v1/sessions/{ref}/why
 GET /api/v1/sessions/{ref}/history
 GET /api/v1/sessions/{ref}/spec
 GET /api/v1/sessions/{ref}/kernels
+GET /api/v1/sessions/{ref}/metrics
 GET /api/v1/sessions/{ref}/events
 GET /api/v1/sessions/{ref}/kernels/{index}/log
 GET /api/v1/sessions/{ref}/kernels/{index}/files

@@ -57,11 +57,12 @@ def test_a_log_resumes_after_the_seen_offsets() -> None:
 def test_every_question_has_its_path() -> None:
     paths: list[Call[Any]] = [
         calls.get("a"), calls.why("a"), calls.history("a"), calls.kernels("a"), calls.watch("a"), calls.waiting(),
-        calls.spec("a"),
+        calls.spec("a"), calls.metrics("a"),
     ]  # fmt: skip
     assert [one.path.removeprefix("/api/v1/sessions/") for one in paths] == [
-        "a", "a/why", "a/history", "a/kernels", "a/events", "waiting", "a/spec",
+        "a", "a/why", "a/history", "a/kernels", "a/events", "waiting", "a/spec", "a/metrics",
     ]  # fmt: skip
     assert calls.plan(SessionBody()).path == "/api/v1/sessions/plan"
     assert calls.log("a", 2, offset=7, limit=9).query == {"offset": "7", "limit": "9"}
+    assert (calls.metrics("a").query, calls.metrics("a", [1, 7]).query) == ({}, {"kernel": "1,7"})
     assert calls.execution("a", 2) == "/api/v1/sessions/a/kernels/2/exec"

@@ -23,6 +23,7 @@ from sokovan.adapters.process.launch.work_files import (
     write_files,
 )
 from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
+from sokovan.adapters.process.ports.port_probe import require_free_ports
 from sokovan.adapters.process.shim.notices import make_folder
 from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.domain.errors import quoted
@@ -95,6 +96,7 @@ def plan_of(
         require_in_place(launch.mounts)
         _require_network(launch)
     require_not_hidden(launch.mounts, sandbox.hidden)
+    require_free_ports(launch.ports)
     if sandbox.program:
         require_targets(launch, [work.parents[2], *sandbox.hidden])
     require_workdir(launch.workdir, sandbox.hidden)

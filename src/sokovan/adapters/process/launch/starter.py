@@ -26,7 +26,6 @@ from sokovan.adapters.process.layout import (
     opened,
 )
 from sokovan.adapters.process.orphan_processes import OrphanProcesses, traces_of
-from sokovan.adapters.process.ports.port_probe import require_free_ports
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 from sokovan.adapters.process.shim.main import STATE
 from sokovan.adapters.process.shim.state_files import read_record, write_record
@@ -131,7 +130,6 @@ class Starter:
         marks = marks_of(KernelId(launch.kernel_id), launch.attempt, root=self.layout.root)
         groups = self._groups(launch, name)
         try:
-            require_free_ports(launch.ports)
             place = self.layout.kernels / name
             OutputFolders(self.layout).prepare(launch, name)
             account = self.confinement.account_of(launch, closing)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Self
 
 from sokovan.adapters.process.execution import ProcessExecution
+from sokovan.adapters.process.kernel_use import MeasuredKernels
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.adapters.process.observer import Observer
 from sokovan.adapters.process.ports.kernel_listeners import KnownListeners, sockets_at, sockets_of
@@ -144,7 +145,7 @@ def _nothing_listens(port: int) -> RuntimeFailure:
     )
 
 
-class ProcessStreams:
+class ProcessStreams(MeasuredKernels):
     """Opens commands in kernels, and connections to their ports."""
 
     _layout: KernelLayout

@@ -1,4 +1,4 @@
-"""Checks that the leased ports of a kernel are free on this machine before it starts."""
+"""Checks that the leased ports of a kernel are free before it starts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,18 @@ _FORKED_ONLY = 0x40  # PF_FORKNOEXEC: a copy of its parent, which runs no progra
 class Process:
     """One process, identified by pid and start time."""
 
-    __slots__ = ("child_cpu", "has_executed", "own_cpu", "parent", "pid", "session", "start", "state", "threads")
+    __slots__ = (
+        "child_cpu",
+        "has_executed",
+        "own_cpu",
+        "pages",
+        "parent",
+        "pid",
+        "session",
+        "start",
+        "state",
+        "threads",
+    )
 
     def __init__(self, pid: int, fields: list[str]) -> None:
         self.pid = pid
@@ -31,6 +42,8 @@ class Process:
         self.child_cpu = int(fields[13]) + int(fields[14])
         self.threads = int(fields[17])
         self.start = int(fields[19])
+        # Resident pages; those that processes share count for each.
+        self.pages = int(fields[21])
 
     @property
     def alive(self) -> bool:
@@ -43,7 +56,7 @@ def look_up(pid: int) -> Process | None:
     text = read_text(f"/proc/{pid}/stat")
     # The name is in brackets and may contain anything, brackets included.
     fields = text.rpartition(")")[2].split()
-    return Process(pid, fields) if len(fields) > 19 else None
+    return Process(pid, fields) if len(fields) > 21 else None
 
 
 def is_alive(pid: int, start: int) -> bool:

@@ -139,27 +139,38 @@ class Preparer:
         return replace(
             spec,
             session_id=SessionId(self._ids.new("s")),
-            kernels=tuple(replace(one, kernel_id=KernelId(self._ids.new("k"))) for one in spec.kernels),
+            kernels=tuple(one.with_id(KernelId(self._ids.new("k"))) for one in spec.kernels),
             **changes,
         )
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:
-        group, image = resolved_group.group, resolved_group.image
-        for role in roles(group):
-            yield KernelSpec(
-                kernel_id=KernelId(self._ids.new("k")),
-                slots=resolved_group.slots,
-                group=role,
-                image=group.image,
-                architecture=ARCHITECTURE_DEFAULT if image is None else image.architecture,
-                labels=group.labels,
-                require={**mount_requirements(request.mounts, group.image), **group.require},
-                priority=group.priority,
-                nominated=AgentId(group.nominated) if group.nominated else None,
-                preemptible=request.preemptible,
-                command=group.command or (IDLE if is_process_image(group.image) else ()),
-                environment=group.environment,
-            )
+        # Those of a role are equal but for their ids.
+        made: dict[str, KernelSpec] = {}
+        for role in roles(resolved_group.group):
+            kernel_id = KernelId(self._ids.new("k"))
+            if role in made:
+                yield made[role].with_id(kernel_id)
+            else:
+                made[role] = _kernel(request, resolved_group, kernel_id, role)
+                yield made[role]
+
+
+def _kernel(request: SessionRequest, resolved_group: ResolvedGroup, kernel_id: KernelId, role: str) -> KernelSpec:
+    group, image = resolved_group.group, resolved_group.image
+    return KernelSpec(
+        kernel_id=kernel_id,
+        slots=resolved_group.slots,
+        group=role,
+        image=group.image,
+        architecture=ARCHITECTURE_DEFAULT if image is None else image.architecture,
+        labels=group.labels,
+        require={**mount_requirements(request.mounts, group.image), **group.require},
+        priority=group.priority,
+        nominated=AgentId(group.nominated) if group.nominated else None,
+        preemptible=request.preemptible,
+        command=group.command or (IDLE if is_process_image(group.image) else ()),
+        environment=group.environment,
+    )
 
 
 def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:

@@ -56,7 +56,7 @@ def test_a_zombie_does_not_live(child: subprocess.Popen[bytes]) -> None:
 
 
 def test_a_process_whose_first_thread_ended_lives_while_others_do() -> None:
-    fields = ["Z", "1", "0", "0"] + ["0"] * 13 + ["2", "0", "77"]
+    fields = ["Z", "1", "0", "0"] + ["0"] * 13 + ["2", "0", "77", "0", "0"]
     assert processes.Process(1, fields).alive
     fields[17] = "1"
     assert not processes.Process(1, fields).alive

@@ -18,6 +18,7 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import InvalidRequest
 from sokovan.domain.session import (
     EndPolicy,
+    KernelSpec,
     LostPolicy,
     Mount,
     ServicePort,
@@ -114,6 +115,22 @@ def test_equal_kernels_are_a_main_one_and_others() -> None:
     for kernel in spec.kernels:
         assert (kernel.command, kernel.environment) == (("echo", "hello"), {"A": "1"})
         assert (kernel.labels, kernel.require) == ({"team": "vision"}, {"zone": "z"})
+
+
+def test_the_kernels_of_a_gang_are_checked_once_for_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[KernelSpec] = []
+    check = KernelSpec.__post_init__
+
+    def noting(one: KernelSpec) -> None:
+        checked.append(one)
+        check(one)
+
+    monkeypatch.setattr(KernelSpec, "__post_init__", noting)
+    spec = prepared(size=20, command=("run",))
+    assert [one.group for one in checked] == ["main", "sub"]
+    copies = preparer().copied(spec)
+    assert len({one.kernel_id for one in (*spec.kernels, *copies.kernels)}) == 40
+    assert len(checked) == 2
 
 
 def test_an_elastic_session_starts_with_its_main_kernel_at_least() -> None:
