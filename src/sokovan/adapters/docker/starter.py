@@ -29,11 +29,11 @@ from sokovan.adapters.docker.engine.images import EngineImages, checked_referenc
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.work_folders import locked_folder, prepared_folders
 from sokovan.adapters.process.launch.launch_plan import check_launch
+from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.layout import (
     KernelLayout,
     folder_name,
 )
-from sokovan.adapters.process.ports.port_probe import require_free_ports
 from sokovan.domain.ids import KernelId
 from sokovan.ports.environment import Clock
 from sokovan.ports.runtime import ImageUnavailable, KernelRemains, ProgramNotFound, RuntimeFailure

@@ -13,6 +13,7 @@ from sokovan.adapters.process.isolation.accounts import Account, hand_over
 from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.launch.environment import check_command, environment_of
+from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.launch.work_files import (
     check_mounts,
     parts_below,
@@ -23,7 +24,6 @@ from sokovan.adapters.process.launch.work_files import (
     write_files,
 )
 from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
-from sokovan.adapters.process.ports.port_probe import require_free_ports
 from sokovan.adapters.process.shim.notices import make_folder
 from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.domain.errors import quoted

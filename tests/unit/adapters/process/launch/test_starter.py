@@ -20,11 +20,11 @@ from sokovan.adapters.process.isolation.confinement import Confinement, confinem
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.adapters.process.launch import starter as starting
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
+from sokovan.adapters.process.launch.port_probe import PortTaken
 from sokovan.adapters.process.launch.starter import KernelTombstoned, Starter
 from sokovan.adapters.process.layout import KernelLayout, open_lock
 from sokovan.adapters.process.observer import UNFINISHED_AGE_MS, Observer
 from sokovan.adapters.process.orphan_processes import OrphanProcesses
-from sokovan.adapters.process.ports.port_probe import PortTaken
 from sokovan.adapters.process.shim import processes
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelRemains, KernelState, RuntimeFailure

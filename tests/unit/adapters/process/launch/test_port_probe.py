@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from sokovan.adapters.process.ports.port_probe import PortTaken, require_free_ports
+from sokovan.adapters.process.launch.port_probe import PortTaken, require_free_ports
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104  # a listener as other programs have it
