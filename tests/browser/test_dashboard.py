@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.browser import page_scripts as scripts
-from tests.browser.dashboard_rig import LIMIT_MS, PAGES, RULES, Dashboard, text_of, violations
+from tests.browser.dashboard_rig import LIMIT_MS, PAGES, RULES, Dashboard, rows_of_use, text_of, violations
 
 pytestmark = pytest.mark.server
 
@@ -69,8 +69,8 @@ def test_a_gang_is_submitted_watched_and_stopped(dashboard: Dashboard) -> None:
         page.get_by_role("button", name="Submit").click()
         page.get_by_role("heading", name="gang").wait_for()
         page.locator(".bar .state", has_text="running").wait_for()
-        lanes = page.get_by_role("table", name="states over time").get_by_role("row")
-        assert lanes.count() == 5
+        assert page.get_by_role("table", name="states over time").get_by_role("row").count() == 5
+        assert [" of 1\t" in row for row in rows_of_use(page, cores=4)] == [False, True, True, True, True]
         page.get_by_role("button", name="Stop", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
         page.locator(".bar .state", has_text=re.compile("terminated|failure|success|cancelled")).wait_for()
