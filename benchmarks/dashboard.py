@@ -32,7 +32,7 @@ IDLE_S = 20
 STARTED_S = 600
 PAINT = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
 BYTES = """() => performance.getEntriesByType('resource')
-  .filter((e) => e.name.includes('/ui/')).reduce((s, e) => s + e.transferSize, 0)"""
+  .filter((e) => e.name.includes('/ui/')).reduce((s, e) => s + e.encodedBodySize, 0)"""
 NODES = "() => document.querySelectorAll('*').length"
 HEAP = "() => performance.memory.usedJSHeapSize"
 # When a row with this name was in a frame, by the clock of this machine.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -128,3 +129,13 @@ def violations(page: Any, *names: str, kind: str = "tag") -> list[str]:
 def text_of(page: Any, selector: str) -> str:
     """The text of the first element that a selector finds."""
     return str(page.locator(selector).first.inner_text())
+
+
+def rows_of_use(page: Any, *, cores: int) -> list[str]:
+    """The rows of the figures on the page of a session that asked for so many cores, once both charts are drawn."""
+    use = page.get_by_role("region", name="use", exact=True)
+    # A rate needs two measurements.
+    for words in (rf"^CPU cores: [\d.]+ now, .* of {cores}$", r"^Memory: [1-9].* now, "):
+        use.get_by_role("img", name=re.compile(words)).wait_for()
+    use.get_by_text("Figures of each kernel").click()
+    return list(use.get_by_role("region", name="use of kernels").get_by_role("row").all_inner_texts())

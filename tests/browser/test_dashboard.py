@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.browser import page_scripts as scripts
-from tests.browser.dashboard_rig import LIMIT_MS, PAGES, RULES, Dashboard, text_of, violations
+from tests.browser.dashboard_rig import LIMIT_MS, PAGES, RULES, Dashboard, rows_of_use, text_of, violations
 
 pytestmark = pytest.mark.server
 
@@ -69,8 +69,8 @@ def test_a_gang_is_submitted_watched_and_stopped(dashboard: Dashboard) -> None:
         page.get_by_role("button", name="Submit").click()
         page.get_by_role("heading", name="gang").wait_for()
         page.locator(".bar .state", has_text="running").wait_for()
-        lanes = page.get_by_role("table", name="states over time").get_by_role("row")
-        assert lanes.count() == 5
+        assert page.get_by_role("table", name="states over time").get_by_role("row").count() == 5
+        assert [" of 1\t" in row for row in rows_of_use(page, cores=4)] == [False, True, True, True, True]
         page.get_by_role("button", name="Stop", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
         page.locator(".bar .state", has_text=re.compile("terminated|failure|success|cancelled")).wait_for()
@@ -95,6 +95,8 @@ def test_an_impossible_request_says_why(dashboard: Dashboard) -> None:
         page.get_by_label("GPU of each").fill("9")
         page.locator(".badge.never").wait_for()
         assert "can never start" in text_of(page, ".badge")
+        page.get_by_label("Memory of each").fill("1.")
+        page.get_by_text("Memory of each is no amount yet").wait_for()
 
 
 def test_a_session_moves_the_lists_without_reload_and_the_drawer_says_why(dashboard: Dashboard) -> None:
@@ -493,7 +495,6 @@ def test_many_sessions_are_few_nodes_of_the_document(dashboard: Dashboard) -> No
         (older := page.get_by_text("older ones at the end of the list")).wait_for()
         page.locator(".grid-body").evaluate("(body) => { body.scrollTop = body.scrollHeight; }")
         older.wait_for(state="detached")
-        for _ in range(5):
-            page.keyboard.press("j")
+        page.keyboard.type("jjjjj")
         assert page.locator(".grid-row.active").count() == 1
     dashboard.sokovan("stop", "many", "--yes")

@@ -84,6 +84,23 @@ function resourcesOf(draft: Draft, base: Record<string, number | string>): Recor
   return resources;
 }
 
+const SCALED = "k|M|G|T|P|Ki|Mi|Gi|Ti|Pi";
+const AMOUNTS = {
+  cpus: new RegExp(`^\\d{1,20}(\\.\\d{1,20})?(m|${SCALED})?$`),
+  mem: new RegExp(`^\\d{1,20}(\\.\\d{1,20})?((${SCALED})?B|${SCALED})?$`),
+  gpus: new RegExp(`^\\d{1,20}(\\.\\d{1,20})?(${SCALED})?$`),
+} as const;
+const LABELS = { cpus: "CPU of each", mem: "Memory of each", gpus: "GPU of each" } as const;
+
+/** The first amount of a form that is no amount yet, by its label; such a form is not planned. */
+export function unfinished(draft: Draft): string {
+  for (const [, field] of SLOTS) {
+    const value = draft[field].trim();
+    if (value && !AMOUNTS[field].test(value)) return LABELS[field];
+  }
+  return "";
+}
+
 /** The command that does the same. Of a session that is like another one, it names what was changed; null if something was emptied. */
 export function commandLine(draft: Draft, like: SessionSpecView | null = null): string | null {
   const before = like ? draftOf(like) : null;

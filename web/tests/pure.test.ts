@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
-import { bodyOf, commandLine, draftOf, EMPTY, keptOf, words } from "../src/draft.ts";
+import { bodyOf, commandLine, draftOf, EMPTY, keptOf, unfinished, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
@@ -14,8 +14,9 @@ import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
+import { askedOf, coresOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { changesOf, NONE, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, HistoryLine, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
+import type { DeploymentView, FleetView, HistoryLine, KernelUseView, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -50,6 +51,13 @@ test("a draft is a request and the same command line", () => {
     commandLine(draft),
     "sokovan run --name ddp --size 4 --cpus 1 --mem 1GiB --gpus 8 --topology hard:rack --where 'nvme exists' -- python t.py",
   );
+});
+
+test("a form with an amount that is not typed to its end is not planned", () => {
+  const typed = (changes: Partial<typeof EMPTY>) => unfinished({ ...EMPTY, ...changes });
+  for (const mem of ["1", "1G", "1.5Gi", "512MiB", "7B", ""]) assert.equal(typed({ mem }), "");
+  for (const mem of ["1.", "G", "1 G", "1GBi", "-1"]) assert.equal(typed({ mem }), "Memory of each");
+  assert.deepEqual([typed({ cpus: "500m" }), typed({ cpus: "0," }), typed({ gpus: "8" }), typed({ gpus: "x" })], ["", "CPU of each", "", "GPU of each"]);
 });
 
 test("events are read however the bytes are cut", () => {
@@ -351,4 +359,26 @@ test("changes to try out are a request and a command line", () => {
   assert.deepEqual(body, { drain: ["a1", "a2"], weights: { q: 3 }, add: { a3: 2 } });
   assert.equal(whatIfLine(body).join(" "), "sokovan what-if --drain a1 --drain a2 --weight q=3 --add a3=2");
   assert.deepEqual(changesOf(NONE), { drain: [], weights: {}, add: {} });
+});
+
+test("measurements of kernels become lines of cores and memory", () => {
+  const kernel = (index: number, sampled_ms: number | null, cpu_ms: number | null): KernelUseView => ({
+    index, rank: index, status: "running", agent: "a", slots: { cpu: 2000, mem: 100 }, cpu_ms, memory_bytes: cpu_ms === null ? null : 40, processes: 1, sampled_ms,
+    error: cpu_ms === null ? "away" : null,
+  });
+  const view = (...items: KernelUseView[]) => ({ session: "s", status: "running", size: items.length, items });
+  const first = nextUse(null, view(kernel(0, 1000, 500), kernel(1, 1000, 0)), 10);
+  assert.deepEqual([first.cpu, first.memory], [[], [{ at: 10, devices: 80 }]]);
+  const second = nextUse(first, view(kernel(0, 3000, 3500), kernel(1, null, null)), 20);
+  // What was used until the second measurement began with the first; a kernel that is away does not count.
+  assert.deepEqual([second.cpu, second.memory.at(-1)], [[{ at: 10, devices: 1500 }], { at: 20, devices: 40 }]);
+  // The same measurement again, which the server shares among viewers, keeps its rate.
+  const third = nextUse(second, view(kernel(0, 3000, 3500)), 21);
+  assert.deepEqual([...third.cores], [[0, 1500]]);
+  assert.equal(coresOf(kernel(0, 1000, 900), kernel(0, 2000, 10)), 0);
+  assert.equal(coresOf(undefined, kernel(0, 2000, 10)), null);
+  assert.equal(askedOf(view(kernel(0, 1, 1), kernel(1, 1, 1)), "cpu"), 4000);
+  let use: Use | null = null;
+  for (let at = 0; at < POINTS_MAX + 9; at += 1) use = nextUse(use, view(kernel(0, at, at)), at);
+  assert.deepEqual([use?.cpu.length, use?.memory.length], [POINTS_MAX, POINTS_MAX]);
 });

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, all, call, newKey } from "../api.ts";
 import { plural } from "../format.ts";
-import { commandLine, type Draft, bodyOf, draftOf, EMPTY, keptOf } from "../draft.ts";
+import { commandLine, type Draft, bodyOf, draftOf, EMPTY, keptOf, unfinished } from "../draft.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { go, query } from "../router.ts";
@@ -24,7 +24,9 @@ export function NewPage() {
   // Secret values are sent with the request itself only, never to plan.
   const body = useMemo(() => bodyOf(draft, base?.body), [draft, base]);
   const grouped = Boolean(base?.body.groups?.length);
-  const ready = grouped || Boolean(body.command?.length);
+  // The server would refuse what is not typed to its end.
+  const typing = grouped ? "" : unfinished(draft);
+  const ready = !typing && (grouped || Boolean(body.command?.length));
   const line = commandLine(draft, base);
   const like = query.value.get("like") ?? "";
   useEffect(() => {
@@ -124,6 +126,7 @@ export function NewPage() {
           </p>
         ) : null}
         {plan ? <PlanDetails plan={plan} /> : null}
+        {typing ? <p class="muted">{typing} is no amount yet, such as 2, 0.5 or 4GiB.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>
       <div class="actions">

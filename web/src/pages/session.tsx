@@ -9,6 +9,7 @@ import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from ".
 import { Log } from "../parts/log.tsx";
 import { useResource } from "../parts/resource.ts";
 import { Terminal } from "../parts/terminal.tsx";
+import { SessionUse } from "../parts/use.tsx";
 import { Why } from "../parts/why.tsx";
 import { href, query, setQuery } from "../router.ts";
 import { ENDED, look } from "../states.ts";
@@ -88,9 +89,11 @@ export function SessionPage({ id }: { id: string }) {
       <Lanes view={view} lines={lines} ended={ended} />
       <h2>Why</h2>
       <Why id={view.id} tick={`${view.status} ${view.reason_detail}`} />
+      <SessionUse key={view.id} id={view.id} name={name} running={view.kernels.some((one) => one.status === "running")} />
       <h2>Log</h2>
       <Log
         session={view.id} name={name} kernels={view.kernels.map((one) => one.index)} kernel={kernel} ended={ended}
+        started={view.kernels.find((one) => one.index === kernel)?.agent !== null}
         onKernel={(index) => setQuery({ kernel: String(index) })}
       />
       {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (

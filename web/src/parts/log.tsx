@@ -16,10 +16,12 @@ interface LogProps {
   kernels: readonly number[];
   kernel: number;
   ended: boolean;
+  /** Whether the kernel has been on an agent: otherwise there is no output to ask for. */
+  started: boolean;
   onKernel: (index: number) => void;
 }
 
-export function Log({ session, name, kernels, kernel, ended, onKernel }: LogProps) {
+export function Log({ session, name, kernels, kernel, ended, started, onKernel }: LogProps) {
   const [text, setText] = useState("");
   const [search, setSearch] = useState("");
   const [problem, setProblem] = useState<ProblemView | null>(null);
@@ -52,12 +54,12 @@ export function Log({ session, name, kernels, kernel, ended, onKernel }: LogProp
         if (error.view.status === 0 || error.view.status >= 429) timer = setTimeout(() => void next(), 5 * POLL_MS);
       }
     };
-    void next();
+    if (started) void next();
     return () => {
       stopped.abort();
       clearTimeout(timer);
     };
-  }, [path, ended]);
+  }, [path, ended, started]);
   useEffect(() => {
     const element = box.current;
     if (element && element.scrollHeight - element.scrollTop - element.clientHeight < 200) element.scrollTop = element.scrollHeight;
@@ -78,7 +80,7 @@ export function Log({ session, name, kernels, kernel, ended, onKernel }: LogProp
           type="search" placeholder="find in this log" aria-label="find in this log" value={search}
           onInput={(event) => setSearch(event.currentTarget.value)}
         />
-        <span class="muted">{wanted ? `${shown.length} of ${lines.length} lines` : done ? "complete" : "following"}</span>
+        <span class="muted">{wanted ? `${shown.length} of ${lines.length} lines` : done ? "complete" : started ? "following" : "the kernel has not started"}</span>
         <button type="button" onClick={() => void download(path, `${name}-${kernel}.log`).catch(() => undefined)}>Download</button>
       </div>
       {problem ? <ProblemBox problem={problem} /> : null}

@@ -20,8 +20,8 @@ export const GAP_MS = 1000;
 const GAP_TIMES = 5;
 const GAP_MAX_MS = 30_000;
 
-/** `key` names what is read; another one forgets the answer. `tick` counts changes of it. */
-export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>, tick: unknown = 0, gapMs = GAP_MS): Resource<T> {
+/** `key` names what is read; another one forgets the answer. `tick` counts changes of it; those of a form have a gap of their own. */
+export function useResource<T>(key: string, read: (signal: AbortSignal) => Promise<T>, tick: unknown = 0, gapMs?: number): Resource<T> {
   const [state, setState] = useState<Answer<T>>({ key, value: null, problem: null });
   const reading = useRef(read);
   reading.current = read;
@@ -51,7 +51,7 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
         changed = false;
       }
     };
-    const apart = (): number => Math.max(gapMs, Math.min(GAP_MAX_MS, GAP_TIMES * took));
+    const apart = (): number => gapMs ?? Math.max(GAP_MS, Math.min(GAP_MAX_MS, GAP_TIMES * took));
     // A read that has begun is not given up for a change: on a busy server none would ever end.
     const start = (now = false): void => {
       if (now && !busy) {

@@ -140,7 +140,7 @@ class ScheduleCoordinator:
         if self._replicas_changed:
             self._replicas_changed = False
             await self._hints.set(DEPLOYMENTS_HINT)
-        unfinished = bool(self._sessions.unfinished or self._sessions.stale)
+        unfinished = bool(self._sessions.unfinished or self._sessions.stale or self._dependents.unfinished)
         return moved or again or unfinished or self._requests.waiting > 0
 
     async def _serve_small_sessions(self) -> bool:

@@ -9,6 +9,9 @@ from typing import Protocol, cast
 from sokovan.proxy.http.chunks import ChunkDecoder
 from sokovan.proxy.http.heads import END_OF_HEAD, HEAD_BYTES_MAX, BadHead, ResponseHead, read_response_head
 
+# Informational responses before the response itself; more are no answer to a request.
+INFORMATIONAL_MAX = 16
+
 
 class ResponseSink(Protocol):
     """The request whose response a connection brings."""
@@ -36,8 +39,8 @@ class UpstreamConnection(ConnectionProtocol):
     """
 
     __slots__ = (
-        "_buffer", "_decoder", "_head", "_left", "_method", "_sink", "clean", "idle_ms", "received", "reused",
-        "spliced", "transport",
+        "_buffer", "_decoder", "_head", "_informational", "_left", "_method", "_sink", "clean", "idle_ms", "received",
+        "reused", "spliced", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -47,6 +50,7 @@ class UpstreamConnection(ConnectionProtocol):
         self._buffer = b""
         self._head: ResponseHead | None = None
         self._decoder: ChunkDecoder | None = None
+        self._informational = 0
         self._left = 0
         self._method = b""
         self.clean = True
@@ -64,6 +68,7 @@ class UpstreamConnection(ConnectionProtocol):
         """Send the head of a request, with the body as far as it is known."""
         self._sink, self._method = sink, method
         self._head, self._decoder, self._buffer, self.received = None, None, b"", False
+        self._informational = 0
         self.transport.write(data)
 
     def abandon(self) -> None:
@@ -109,6 +114,9 @@ class UpstreamConnection(ConnectionProtocol):
             buffer = buffer[end + 4 :]
             if head.status >= 200 or head.status == 101:
                 break
+            self._informational += 1
+            if self._informational > INFORMATIONAL_MAX:
+                raise BadHead("too many informational responses", status=502)
         self._head, self._buffer = head, b""
         self._left = head.length or 0
         self._decoder = ChunkDecoder() if head.chunked else None

@@ -28,6 +28,7 @@ from tests.unit.proxy.running_proxy import (
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx: " + b"y" * 40_000,
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 17 + b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
     ],
 )
 async def test_a_malformed_response_is_a_bad_gateway(response: bytes) -> None:
@@ -56,6 +57,19 @@ async def test_bytes_after_a_response_are_never_taken_for_the_next_one() -> None
 
         assert answers == [b"{}"] * 3
         assert engine.connections - engine.probes == 3, "such a connection is not used again"
+
+
+async def test_informational_responses_without_end_are_given_up() -> None:
+    async def endless(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        while not writer.is_closing():
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            await writer.drain()
+
+    async with (
+        engines(endless) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        assert status_of(await proxy.send(get("/d/chat/x"))) == 502
 
 
 async def test_informational_responses_are_skipped() -> None:

@@ -6,6 +6,7 @@ A dependency is a session, or an array, which has failed when one of its session
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
@@ -18,10 +19,17 @@ from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
 DEPENDENCY_FAILED = "dependency-failed"
+# Steps of one run, and sessions of a step. A chain of dependents takes a step for each: the rest follows in the next
+# cycle, and the other handlers are run in between.
+STEPS_MAX = 8
+STEP_SESSIONS_MAX = 200
 
 
 class WithdrawDependents:
-    """Indexes which sessions depend on which, and checks them when a dependency ends."""
+    """Indexes which sessions depend on which, and checks them when a dependency ends.
+
+    `unfinished` says whether the last run left sessions to the next one.
+    """
 
     name = "dependencies"
 
@@ -33,6 +41,7 @@ class WithdrawDependents:
         # Sessions to check; and sessions that must be withdrawn but could not be moved yet.
         self._unchecked: dict[SessionId, None] = {}
         self._stuck: dict[SessionId, None] = {}
+        self.unfinished = False
 
     def session_changed(self, session: SessionRecord) -> None:
         """Update the index: the session became pending, stopped waiting, or ended."""
@@ -54,20 +63,26 @@ class WithdrawDependents:
         self._dependents.clear()
         self._unchecked.clear()
         self._stuck.clear()
+        self.unfinished = False
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Check sessions whose dependencies have changed, then those that depend on them."""
         del cycle
-        moved = False
+        moved, self.unfinished = False, False
         retried = [one for one in self._stuck if self._quarantine.admits(one)]
         for one in retried:
             self._unchecked[one] = self._stuck.pop(one)
-        while self._unchecked:
+        for _ in range(STEPS_MAX):
+            if not self._unchecked:
+                break
             moved |= await self._check()
+        self.unfinished = bool(self._unchecked)
         return moved
 
     async def _check(self) -> bool:
-        checked, self._unchecked = self._unchecked, {}
+        checked = dict.fromkeys(islice(self._unchecked, STEP_SESSIONS_MAX))
+        for one in checked:
+            del self._unchecked[one]
         try:
             return await self._withdraw(checked)
         except BaseException:  # also a timeout: nothing else would mark these as unchecked again

@@ -177,6 +177,8 @@ class UnitOrder:
         if end >= len(self.rows) or not end or surplus[end - 1]:
             return min(end, len(self.rows))
         last = self._table.session[self.rows[end - 1]]
+        if self._table.session[self.rows[end]] != last:
+            return end
         after = slice(end, end + int(self._table.sizes[last]))
         joins = ~surplus[after] & (self._table.session[self.rows[after]] == last)
         return end + int(np.argmin(np.append(joins, False)))

@@ -130,13 +130,21 @@ class SeatCounter:
     @cached_property
     def _shape_weights(self) -> Ints:
         """The weight of a row of each shape of the table."""
-        table, weights = self._table, np.zeros(len(self._table.shapes), np.int64)
+        weights: Ints = np.zeros(len(self._table.shapes), np.int64)
         for shape, _ in self.demand:
-            # Both sides are shifted alike, so that the product with ONE stays inside 63 bits.
-            shift = max(0, int(shape.amounts.max(initial=1)).bit_length() - 40)
-            released = table.shape_released[:, shape.columns] >> shift
-            weights += ((released << ONE_BITS) // np.maximum(shape.amounts >> shift, 1)).min(axis=1, initial=ONE << 20)
+            weights = weights + self._weights_for(shape)
         return weights
+
+    def _weights_for(self, asked: Shape) -> Ints:
+        """The weights by what one shape asks for, made by the first taker of it."""
+        known = self._table.weights
+        if asked not in known:
+            # Both sides are shifted alike, so that the product with ONE stays inside 63 bits.
+            shift = max(0, int(asked.amounts.max(initial=1)).bit_length() - 40)
+            released = self._table.shape_released[:, asked.columns] >> shift
+            shares = (released << ONE_BITS) // np.maximum(asked.amounts >> shift, 1)
+            known[asked] = np.asarray(shares.min(axis=1, initial=ONE << 20), np.int64)
+        return known[asked]
 
     def queues_have(self, rows: Ints) -> bool:
         """Whether these rows release what the queues above the taker lack."""

@@ -221,6 +221,7 @@ class VictimTable:
         self.highest: Ints = np.maximum(self.session_priority, self.priority)
         self.touchable: Flags = np.ones(len(kernels), bool)  # rows of sessions that are not untouchable
         self.placed: bool = bool((self.agent >= 0).all())  # whether the agents of all rows are known
+        self.weights: dict[Shape, Ints] = {}  # what a row of each shape releases of another one (see `seats`)
         # Columns and orders that takers share (see `queue_columns` and `order`).
         self.kept: dict[tuple[str, ...], Any] = {}
 

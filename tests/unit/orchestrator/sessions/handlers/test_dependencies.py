@@ -13,7 +13,7 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import ArrayRecord
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.sessions.context import CycleInput
-from sokovan.orchestrator.sessions.handlers.dependencies import WithdrawDependents
+from sokovan.orchestrator.sessions.handlers.dependencies import STEP_SESSIONS_MAX, STEPS_MAX, WithdrawDependents
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import work_spec
@@ -196,6 +196,39 @@ async def test_who_waits_for_an_interactive_session_goes_on_when_its_user_is_don
     await cluster.stop("notebook", forced=forced)
     await cluster.pass_time(2)
     assert [await cluster.status(name) for name in ("notebook", "report")] == ["terminated", then]
+
+
+async def test_a_long_chain_is_withdrawn_in_parts_and_others_start_meanwhile(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    chain = [f"c{number}" for number in range(3 * STEPS_MAX)]
+    for before, name in zip(["", *chain], chain, strict=False):
+        await cluster.submit(name, slots=HUGE, dependencies=(SessionId(before),) if before else ())
+    await cluster.settle()
+    await cluster.stop("c0")
+    await cluster.submit("another")
+    assert await cluster.tick(), "another cycle is needed at once"
+    statuses = [await cluster.status(name) for name in chain]
+    assert 1 < statuses.count("cancelled") < len(chain)
+    assert await cluster.status("another") != "pending"
+    await cluster.settle()
+    assert [await cluster.status(name) for name in chain] == ["cancelled"] * len(chain)
+    assert not handler_of(cluster).unfinished
+
+
+async def test_many_dependents_are_withdrawn_in_parts(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("first", slots=HUGE)
+    names = [f"d{number}" for number in range(STEP_SESSIONS_MAX + 1)]
+
+    async def work(unit: UnitOfWork) -> None:
+        for name in names:
+            await unit.sessions.enqueue(work_spec(name, slots=HUGE, dependencies=(SessionId("first"),)), BY_USER)
+
+    await cluster.store.run(work)
+    await cluster.hints.set("sessions")
+    await cluster.settle()
+    await cluster.stop("first")
+    await cluster.settle()
+    assert {await cluster.status(name) for name in names} == {"cancelled"}
 
 
 async def submit_array(cluster: OrchestratedCluster, *names: str, at_once: int | None = None, **options: Any) -> None:
