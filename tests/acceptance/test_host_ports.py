@@ -16,6 +16,11 @@ import pytest
 
 from tests.acceptance.embedded import SOKOVAN, Embedded, until
 from tests.acceptance.endings import ended_well
+from tests.kernel_ports import Rigs, kernel_ports
+
+# Ten ports that no other server of the tests leases.
+PORTS = kernel_ports(Rigs.ACCEPTANCE)[50:60]
+RANGE = f"{PORTS[0]}-{PORTS[-1]}"
 
 # Binds the port as a service does; a second kernel with the same one would fail.
 SERVES = """
@@ -31,7 +36,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """This machine with ten ports for kernels, and two devices."""
     server = Embedded(tmp_path_factory.mktemp("ports"))
     with ended_well(server):
-        server.start("--kernel-ports", "21000-21009", "--fake-gpus", "2")
+        server.start("--kernel-ports", RANGE, "--fake-gpus", "2")
         yield server
 
 
@@ -43,12 +48,27 @@ def serves(server: Embedded, name: str, *options: str, variable: str = "SOKOVAN_
     assert done.returncode == 0, done.stderr
 
 
+def test_a_port_that_another_program_has_is_not_given_to_a_kernel(machine: Embedded) -> None:
+    with socket.create_server(("127.0.0.1", PORTS[0])):
+        serves(machine, "other-port", "--port", "web")
+        machine.says("other-port", f"serves at {PORTS[1]}")
+        assert machine.cli_json("session", "show", "other-port")["kernels"][0]["ports"] == {"web": PORTS[1]}
+        history = machine.cli("session", "history", "other-port").stdout
+        assert f"port {PORTS[0]} is in use by another program" in history, history
+    machine.end("other-port")
+
+
 def test_two_sessions_with_a_service_run_on_one_machine(machine: Embedded) -> None:
-    for number, name in enumerate(("first", "second")):
+    given = []
+    for name in ("first", "second"):
         serves(machine, name, "--port", "web")
-        machine.says(name, f"serves at {21000 + number}")
-        assert f"web={21000 + number}" in machine.cli("session", "show", name).stdout
-        assert machine.cli_json("session", "show", name)["kernels"][0]["ports"] == {"web": 21000 + number}
+        machine.says(name, "serves at")
+        port = machine.cli_json("session", "show", name)["kernels"][0]["ports"]["web"]
+        machine.says(name, f"serves at {port}")
+        assert f"web={port}" in machine.cli("session", "show", name).stdout
+        given.append(port)
+    assert set(given) <= set(PORTS)
+    assert len(set(given)) == 2
     for name in ("first", "second"):
         machine.end(name)
 
@@ -79,8 +99,8 @@ def test_processes_of_two_sessions_with_devices_meet_at_different_ports(machine:
 
 def test_the_ports_of_a_machine_are_shown_and_a_wrong_range_is_refused(machine: Embedded) -> None:
     agent = json.loads(machine.cli("agent", "ls", "--json").stdout)[0]
-    assert agent["kernel_ports"] == "21000-21009"
-    assert "21000-21009" in machine.cli("agent", "show", agent["id"]).stdout
+    assert agent["kernel_ports"] == RANGE
+    assert RANGE in machine.cli("agent", "show", agent["id"]).stdout
     other = str(machine.folder / "other")
     done = machine.cli("up", "--data", other, "--port", "0", "--kernel-ports", "80-90")
     assert done.returncode == 2

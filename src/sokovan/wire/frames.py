@@ -13,6 +13,8 @@ from msgspec import Meta, Struct, field
 PROTOCOL = 1
 # Images that an agent names when it enrols.
 IMAGES_MAX = 256
+# Ports leased to a kernel.
+PORTS_MAX = 1024
 # Requests in a bundle; an agent has room for more at a time.
 BUNDLE_MAX = 64
 # Paths that agents connect to: for the link, and for each stream, followed by its id.
@@ -95,7 +97,8 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     session to run in. With `output` the kernel has a folder whose files outlive it; with
     `watch_idle`, heartbeats say how long the kernel has been idle. With `owns_folders` its
     user is the only one of the system, and the folders of the agent's account are theirs.
-    With `isolated_network` it reaches nothing but itself.
+    With `isolated_network` it reaches nothing but itself. `ports` are leased to it: it does
+    not start if another program has one.
     """
 
     kernel_id: ShortText
@@ -116,6 +119,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     watch_idle: bool = False
     owns_folders: bool = False
     isolated_network: bool = False
+    ports: Annotated[tuple[int, ...], Meta(max_length=PORTS_MAX)] = ()
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel", omit_defaults=True):

@@ -29,6 +29,7 @@ from sokovan.adapters.docker.engine.images import EngineImages, checked_referenc
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.work_folders import locked_folder, prepared_folders
 from sokovan.adapters.process.launch.launch_plan import check_launch
+from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.layout import (
     KernelLayout,
     folder_name,
@@ -74,6 +75,7 @@ class ContainerStarter:
 
     async def _start_locked(self, launch: CreateKernel, name: str, traces: str) -> None:
         try:
+            await asyncio.to_thread(require_free_ports, launch.ports)
             await self._create(launch, name, container_of(traces))
             await self._run(name, container_of(traces))
         except BaseException as problem:

@@ -154,6 +154,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
         watch_idle=session.spec.idle_timeout_s is not None,
         isolated_network=session.spec.isolated_network,
+        ports=() if session.spec.isolated_network else tuple(sorted(kernel.host_ports.values())),
     )
 
 

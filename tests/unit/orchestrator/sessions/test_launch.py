@@ -300,3 +300,9 @@ def test_the_disk_space_of_a_kernel_is_that_of_the_policy_before_that_of_the_set
         (launch,) = launches(session("a", kernel_disk_max=most), ADDRESSES, limits)
         assert launch.output is not None
         assert (launch.output.kernel_disk_max, launch.output.owner_disk_max) == (expected, 9)
+
+
+def test_each_kernel_names_its_own_leased_ports_unless_its_network_is_isolated() -> None:
+    assert [launch.ports for launch in launches(session("b", "a"), ADDRESSES)] == [(30_000,), ()]
+    isolated = launches(session("b", "a", isolated_network=True), ADDRESSES)
+    assert [launch.ports for launch in isolated] == [(), ()]

@@ -13,6 +13,7 @@ from sokovan.adapters.process.isolation.accounts import Account, hand_over
 from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of
 from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
 from sokovan.adapters.process.launch.environment import check_command, environment_of
+from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.launch.work_files import (
     check_mounts,
     parts_below,
@@ -95,6 +96,7 @@ def plan_of(
         require_in_place(launch.mounts)
         _require_network(launch)
     require_not_hidden(launch.mounts, sandbox.hidden)
+    require_free_ports(launch.ports)
     if sandbox.program:
         require_targets(launch, [work.parents[2], *sandbox.hidden])
     require_workdir(launch.workdir, sandbox.hidden)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sokovan.adapters.process.isolation.confinement import Confinement, confinem
 from sokovan.adapters.process.isolation.sandbox import Sandbox
 from sokovan.adapters.process.launch import starter as starting
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
+from sokovan.adapters.process.launch.port_probe import PortTaken
 from sokovan.adapters.process.launch.starter import KernelTombstoned, Starter
 from sokovan.adapters.process.layout import KernelLayout, open_lock
 from sokovan.adapters.process.observer import UNFINISHED_AGE_MS, Observer
@@ -167,3 +169,18 @@ async def test_a_tombstone_refuses_a_start(starter: Starter) -> None:
     with pytest.raises(KernelTombstoned, match="forgotten"):
         starter.start(launch("k", SLEEP))
     starter.start(launch("k", SLEEP, attempt=2))
+
+
+@pytest.mark.slow
+async def test_a_kernel_whose_port_is_taken_leaves_nothing_and_starts_once_it_is_free(
+    starter: Starter, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(PortTaken):
+            starter.start(launch("k", SLEEP, ports=(port,)))
+        assert not (tmp_path / "kernels" / "k-1").exists()
+    starter.start(launch("k", SLEEP, ports=(port,)))
+    with socket.create_server(("127.0.0.1", port)):  # the kernel's own, when a start is repeated
+        starter.start(launch("k", SLEEP, ports=(port,)))
+    assert len(relatives(tmp_path)) == 1
