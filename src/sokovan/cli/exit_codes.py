@@ -37,6 +37,7 @@ NOT_FOUND_MARK = f"[{PROGRAM_NOT_FOUND}]"
 # Error codes that are more specific than the HTTP status of the response.
 _BY_CODE = {
     "server-unreachable": UNREACHABLE,
+    "manager-unreachable": UNREACHABLE,
     "not-found": NOT_FOUND,
     "not-logged-in": LOGIN,
     "still-waiting": WAITING,

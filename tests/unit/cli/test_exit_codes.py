@@ -30,6 +30,7 @@ def message(status: int) -> errors.ApiProblem:
         (message(500), 1),
         (message(503), 1),
         (errors.Unreachable("x"), 7),
+        (CommandError("x", code="manager-unreachable", hint=""), 7),
         (errors.NotLoggedIn("x"), 4),
         (errors.StillWaiting("x"), 6),
         (errors.NeverReached("x"), 1),

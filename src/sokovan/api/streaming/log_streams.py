@@ -23,6 +23,8 @@ from sokovan.ports.storage import Store
 READ_AT_ONCE = 16
 # How long an unreachable agent is retried for the rest of a log.
 UNREACHABLE_S = 5.0
+# Rounds after which who does not follow gets only what there is by then: a kernel may write faster than is read.
+ROUNDS_WITHOUT_END = 64
 _OFFSETS = re.compile(r"[0-9]{1,7}:[0-9]{1,19}(,[0-9]{1,7}:[0-9]{1,19})*", re.ASCII)
 
 
@@ -68,6 +70,7 @@ class LogStream:
     ) -> Source:
         """LogChunks of the selected kernels, from the offsets in `begin` on."""
         readings: dict[int, Reading] = {}
+        rounds, ends = 0, dict[int, int]()
         read_ms, pause_s = self._clock.monotonic_ms(), self._limits.log_poll_s
         while True:
             kernels = [kernel for kernel in record.kernels if wanted in {None, kernel.index}]
@@ -76,10 +79,13 @@ class LogStream:
             async for kernel, part in self._round(kernels, readings):
                 started = True
                 if part.data or part.end:
-                    progress = True
+                    progress |= part.offset < ends.get(kernel.index, OFFSET_MAX)
                     yield sse("log", log_chunk(kernel, part), event_id=_id_of(readings))
             if all(reading.ended for reading in readings.values()) or not (follow or progress):
                 return
+            rounds += 1
+            if rounds == ROUNDS_WITHOUT_END and not follow:
+                ends = await self._ends([kernel for kernel in kernels if not readings[kernel.index].ended])
             if progress:
                 pause_s = self._limits.log_poll_s
                 continue
@@ -90,6 +96,16 @@ class LogStream:
                 listener.take()
                 record, read_ms = await self._again(record.session_id), self._clock.monotonic_ms()
                 pause_s = self._limits.log_poll_s
+
+    async def _ends(self, kernels: Iterable[KernelRecord]) -> dict[int, int]:
+        """How much each kernel has written until now; of one that cannot be asked no more is read."""
+        ends: dict[int, int] = {}
+        for kernel in kernels:
+            try:
+                ends[kernel.index] = await self._logs.tail(kernel, 0)
+            except (LogGone, AgentUnreachable):
+                ends[kernel.index] = 0
+        return ends
 
     async def _again(self, session_id: SessionId) -> SessionRecord:
         return await self._store.read(lambda unit: unit.sessions.get(session_id))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import itertools
 from typing import Any
 
 import pytest
 
-from sokovan.api.streaming.log_streams import offsets_text, read_offsets
+from sokovan.api.streaming.log_streams import ROUNDS_WITHOUT_END, offsets_text, read_offsets
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.problems import InvalidRequest
+from sokovan.ports.runtime import LogPart
 from sokovan.testing.stored_cluster import BY_AGENT
 from tests.unit.api.api_harness import ApiHarness, Stream, member
 
@@ -49,6 +51,24 @@ class TestFollowing:
         api.agents.says("there.1", b"one\n")
         async with api.stream("/sessions/there/log", user=NORTH) as stream:
             assert await log_events(stream) == [(0, b"zero\n", False), (1, b"one\n", False)]
+
+    async def test_who_does_not_follow_a_kernel_that_writes_without_end_gets_what_there_is(
+        self, api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await api.run("flood", NORTH)
+        api.agents.says("flood.0", b"begin")
+        read, reads = api.agents.read_log, itertools.count()
+
+        async def writes_more(*args: Any, **options: Any) -> LogPart:
+            assert next(reads) < 10_000, "the stream has no end"
+            api.agents.says("flood.0", b"more")
+            return await read(*args, **options)
+
+        monkeypatch.setattr(api.agents, "read_log", writes_more)
+        async with api.stream("/sessions/flood/log", user=NORTH) as stream:
+            parts = await log_events(stream)
+        assert len(parts) >= ROUNDS_WITHOUT_END
+        assert not parts[-1][2], "the kernel has not ended"
 
     async def test_a_follower_hears_what_comes_later_until_the_end(self, api: ApiHarness) -> None:
         await api.run("later", NORTH)

@@ -71,7 +71,7 @@ def stats(
     /,
     *,
     watch: Annotated[bool, Parameter(name=["--watch", "-w"], negative=())] = False,
-    kernel: tuple[int, ...] = (),
+    kernel: Annotated[tuple[int, ...], Parameter(negative=())] = (),
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Show what the kernels of a session use.

@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 
 from sokovan.cli.commands.options import name_values
 from sokovan.cli.commands.sessions.session_options import SecretValues, read_text_file
+from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.session_request import read_mount, session_body
 from sokovan.wire.api.deployments import ProbeBody, RevisionBody
 from sokovan.wire.api.sessions import MountBody, SessionBody
@@ -127,6 +128,9 @@ def with_local_files(client: Client, found: RevisionBody) -> RevisionBody:
     if not is_path or beneath or not client.sees_local_files():
         return found
     path = Path(found.model).expanduser().resolve()
+    # One named from the root may be on the machine of an agent.
+    if not found.model.startswith("/") and not path.exists():
+        raise InvalidSetting(f"{path} does not exist", hint="give the path of a model, or its name on a hub")
     folder = str(path if path.is_dir() else path.parent)
     mount = MountBody(source=folder, target=folder)
     return replace(found, model=str(path), mounts=[*found.mounts, mount])

@@ -40,6 +40,17 @@ def test_a_file_of_this_machine_is_mounted_at_its_own_path(
     }
 
 
+def test_a_model_that_is_not_there_is_refused_before_anything_is_sent(
+    server: CannedServer, sokovan: Sokovan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(server, READY)
+    server.says("GET whoami", {**CALLER, "machine": machine_mark(), "folders": ["/"]})
+    monkeypatch.chdir(tmp_path)
+    status, _, said = sokovan("serve", "./tniy.gguf", "--detach")
+    assert (status, f"{tmp_path}/tniy.gguf does not exist" in said) == (2, True)
+    assert "POST deployments" not in server.lines
+
+
 def test_a_model_in_a_mount_is_taken_as_it_is(server: CannedServer, sokovan: Sokovan) -> None:
     answering(server, READY)
     server.says("GET whoami", {**CALLER, "machine": machine_mark(), "folders": ["/"]})
