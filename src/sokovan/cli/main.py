@@ -51,6 +51,7 @@ _OF_OUTPUT = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errn
 
 def main() -> None:
     """Entry point of the console script."""
+    _replace_closed_streams()
     try:
         status = run(sys.argv[1:])
         sys.stdout.flush()
@@ -116,6 +117,11 @@ def _report(error: Exception, *, as_object: bool) -> int:
         import traceback  # noqa: PLC0415  # only for debugging
 
         traceback.print_exception(error)
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "utf-8":
+        # An argument or variable with other bytes; nothing was sent, since it cannot be encoded.
+        error = usage_error(
+            f"a value is not UTF-8 text: {error.object[:60]!a}", hint="give arguments and variables in UTF-8"
+        )
     if all(hasattr(error, name) for name in ("code", "message", "hint")):
         print_error(error, as_object=as_object)  # type: ignore[arg-type]  # checked above
         return exit_code_of(error)
@@ -176,6 +182,13 @@ def _with_default_values(words: list[str]) -> list[str]:
         if word in _DEFAULT_VALUES and (index + 1 == end or words[index + 1].startswith("-")):
             own.append(_DEFAULT_VALUES[word])
     return own + words[end:]
+
+
+def _replace_closed_streams() -> None:
+    """Discard what is written to a stream that the caller has closed: `sokovan ps >&-`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _discard_output() -> None:

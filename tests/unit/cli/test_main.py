@@ -197,6 +197,20 @@ def test_a_full_disk_is_reported() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_no_failure(closed: str) -> None:
+    words = ["sh", "-c", f'exec "$0" -m sokovan --version {closed}', sys.executable]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_argument_that_is_no_text_is_reported(server: CannedServer, sokovan: Sokovan) -> None:
+    status, _, said = sokovan("why", "\udcff")
+    assert (status, "a value is not UTF-8 text: '\\udcff'" in said) == (2, True)
+    assert server.lines == []
+
+
 def test_the_toy_engine_loads_no_parser_and_is_not_in_the_help(sokovan: Sokovan) -> None:
     assert not {"__toy-engine", "__proxy"} & set(sokovan("--help")[1].split())
     script = "from sokovan.cli.main import run; import sys; run(['__toy-engine', '--exit-code', '0']); "
