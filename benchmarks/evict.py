@@ -11,6 +11,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
@@ -98,12 +99,41 @@ def nobody_to_take_from() -> tuple[SystemSnapshot, SchedulingProfile]:
     return SystemSnapshot(_agents(agents), (*running, *takers)), PREEMPT
 
 
+def backfill() -> tuple[SystemSnapshot, SchedulingProfile]:
+    """10,000 sessions run, 5,000 wait: eight gangs of 512, of which one fits now, then single kernels.
+
+    All have time limits: the start of the second gang is computed and kept, and the single ones run
+    before it only where they end in time.
+    """
+    agents = 1375
+    running = [
+        replace(one, priority=0, running_since_ms=0, time_limit_ms=3_600_000 + 1_000 * number)
+        for number, one in enumerate(_running(1250))
+    ]
+    waiting = [
+        replace(_taker(f"t{number:04}", 512 if number < 8 else 1), priority=0, submitted=10**6 + number,
+                time_limit_ms=600_000 if number % 2 else 10**8)
+        for number in range(5000)
+    ]  # fmt: skip
+    full = ResourceSlot({"cuda.device": PER_AGENT})
+    idle = tuple(AgentInfo(AgentId(f"n{i:05}"), full) for i in range(1250, agents))
+    profile = SchedulingProfile(queue_policy="capacity", actions=("allocate", "backfill"))
+    return SystemSnapshot((*_agents(1250), *idle), (*running, *waiting)), profile
+
+
+def nobody_starves() -> tuple[SystemSnapshot, SchedulingProfile]:
+    """A full cluster of 1,000 agents on which no session waits: what the action itself costs."""
+    return SystemSnapshot(_agents(1000), tuple(_running(1000))), PREEMPT
+
+
 CASES: dict[str, tuple[str, Callable[[], tuple[SystemSnapshot, SchedulingProfile]]]] = {
     "gang-1k": ("<= 100 ms", lambda: gang_of_256(1000)),
     "gang-10k": ("<= 1 s", lambda: gang_of_256(10_000)),
     "hard-tier": ("<= 300 ms", hard_tier),
     "reclaim-50-queues": ("<= 1 s", many_queues),
     "no-victim": ("<= 200 ms", nobody_to_take_from),
+    "backfill": ("<= 200 ms", backfill),
+    "no-starving": ("<= 1 ms more", nobody_starves),
 }
 
 
