@@ -76,6 +76,7 @@ class ProxyContext:
     manager_away: bool = False
     draining: bool = False
     demanded: asyncio.Event = field(default_factory=asyncio.Event)
+    table_changed: asyncio.Event = field(default_factory=asyncio.Event)
     metrics: Callable[[], bytes] = lambda: b""
     verdicts: KeyVerdicts = field(default_factory=KeyVerdicts)
     ask_key: Callable[[bytes, Callable[[], None]], None] = lambda _secret, known: known()

@@ -61,6 +61,7 @@ class ProxyServer:
             for waiting in route.queue.all():
                 waiting.recheck()
         if before != (context.table.epoch, context.table.version):
+            context.table_changed.set()
             self._changed()
 
     def _close_revoked(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from sokovan.proxy.context import ProxyContext
@@ -12,6 +13,8 @@ from sokovan.wire.serving.serving_codec import MalformedMessage
 
 # A manager that takes longer counts as away.
 ANSWER_S = 5.0
+# How long the routes of a key are waited for: one of a new deployment may be here before the table that has it.
+ROUTES_S = 3.0
 
 
 class KeyLookups:
@@ -38,9 +41,19 @@ class KeyLookups:
         try:
             async with asyncio.timeout(ANSWER_S):
                 entry = await self._fetch(secret)
+            if entry is not None:
+                await self._until_routed(entry)
             context.verdicts.answered(secret, entry, context.now_ms())
         except (ManagerAway, MalformedMessage, TimeoutError):
             context.verdicts.unanswered(secret, context.now_ms())
         finally:
             for known in self._waiting.pop(secret, ()):
                 known()
+
+    async def _until_routed(self, entry: KeyEntry) -> None:
+        context = self._context
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ROUTES_S):
+                while not all(one in context.table.routes for one in entry.deployments):
+                    context.table_changed.clear()
+                    await context.table_changed.wait()

@@ -143,3 +143,36 @@ async def test_a_client_that_leaves_while_its_key_is_checked_leaves_nothing() ->
 
         assert not engine.requests
         assert proxy.context.held_bytes == 0
+
+
+async def test_a_new_token_waits_for_the_table_that_has_its_new_deployment() -> None:
+    token, asked = b"ske_" + b"t" * 43, asyncio.Event()
+
+    async def fetch(secret: bytes) -> KeyEntry | None:
+        asked.set()
+        return key_of(secret, key_id="token-new", deployments=("deployment-9",))
+
+    async with engines(json_answer()) as (engine,), proxy_with(table_of()) as proxy:
+        link(proxy, fetch)
+        request = call(body=b'{"model":"late"}', key=token)
+        waiting = asyncio.create_task(proxy.send(request))
+        await asked.wait()
+        late = route_of(endpoint_of(engine), deployment_id="deployment-9", name="late", models=("late",))
+        proxy.server.apply(table_of(late, version=2))
+
+        assert status_of(await waiting) == 200
+
+
+async def test_a_token_whose_deployment_is_in_no_table_is_waited_for_only_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(key_lookups, "ROUTES_S", 0.01)
+    token = b"ske_" + b"t" * 43
+
+    async def fetch(secret: bytes) -> KeyEntry | None:
+        return key_of(secret, key_id="token-new", deployments=("deployment-9",))
+
+    async with proxy_with(table_of()) as proxy:
+        link(proxy, fetch)
+
+        assert code_of(await proxy.send(call(body=b'{"model":"late"}', key=token))) == "model_not_found"
