@@ -63,14 +63,17 @@ def json_answer(body: bytes = b'{"ok":true}', status: bytes = b"200 OK") -> Answ
     return answer
 
 
-def stream_answer(events: Sequence[bytes]) -> Answer:
-    """An answer of events, each in a chunk of its own."""
+def stream_answer(events: Sequence[bytes], *, breaks_off: bool = False) -> Answer:
+    """An answer of events, each in a chunk of its own; one that breaks off ends with a reset."""
 
     async def answer(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         for event in events:
             writer.write(b"%x\r\n%b\r\n" % (len(event), event))
             await writer.drain()
+        if breaks_off:
+            writer.transport.abort()
+            return
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 

@@ -22,6 +22,7 @@ from tests.unit.proxy.running_proxy import (
     proxy_with,
     route_of,
     status_of,
+    stream_answer,
     table_of,
 )
 
@@ -223,14 +224,8 @@ async def test_an_endpoint_that_refuses_an_upgrade_answers_as_usual() -> None:
 
 
 async def test_after_a_stream_that_breaks_off_the_connection_takes_the_next_request() -> None:
-    async def broken(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        writer.write(b"9\r\ndata: 1\n\n\r\n")
-        await writer.drain()
-        writer.transport.abort()
-
     async with (
-        engines(broken) as (engine,),
+        engines(stream_answer([b"data: 1\n\n"], breaks_off=True)) as (engine,),
         proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
     ):
         reader, writer = await proxy.connect()

@@ -224,14 +224,8 @@ async def test_requests_beyond_what_an_engine_takes_wait_until_it_has_a_place() 
 
 
 async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_without_done() -> None:
-    async def broken(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        writer.write(b"9\r\ndata: 1\n\n\r\n")
-        await writer.drain()
-        writer.transport.abort()
-
     async with (
-        engines(broken, json_answer()) as (first, _second),
+        engines(stream_answer([b"data: 1\n\n"], breaks_off=True), json_answer()) as (first, _second),
         proxy_with(table_of(route_of(endpoint_of(first)))) as proxy,
     ):
         answer = await proxy.send(call(body=b'{"model":"chat","stream":true}'))
