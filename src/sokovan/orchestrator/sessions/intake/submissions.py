@@ -1,4 +1,4 @@
-"""Validates, prepares, stores and audits session requests, in one transaction."""
+"""Validates, prepares, stores and audits session requests, in one transaction each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
-from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord, submitted_events
+from sokovan.domain.records import DETAIL_MAX, SUBMITTED, ArrayRecord, Change, SessionRecord, submitted_events
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
+from sokovan.orchestrator.sessions.array_control import KERNELS_TOGETHER, ArrayStorage, BegunArray
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
 from sokovan.orchestrator.sessions.intake.validation_context import (
@@ -28,15 +29,12 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
 )
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
-from sokovan.ports.repositories.sessions import NewSession, RequestKey
+from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter
 from sokovan.ports.secrets import SecretBox
 from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
 KEY_MAX = 255
-# Other writers wait for a transaction.
-KERNELS_TOGETHER = 2_000
-SUBMITTED = "submitted"
 
 
 class Submission(NamedTuple):
@@ -105,6 +103,7 @@ class Submissions:
     ) -> None:
         self._store, self._names, self._secrets = store, names, secrets
         self._preparer = Preparer(ids, names)
+        self.arrays = ArrayStorage(store, ids)
         self._pools = PoolCache(store, clock)
         self._pending = PendingLimit()
 
@@ -191,39 +190,38 @@ class Submissions:
         return [outcomes[index] for index in range(len(entries))]
 
     async def _submit_array(self, entry: _Entry, array: ArrayRequest) -> Submission:
-        """Store all sessions of an array in one transaction, or none of them."""
+        """Store an array with its first sessions in one transaction, and then the others.
+
+        From the first transaction on it is stored, whatever happens to the request.
+        """
         for tries in range(RENAMED_MAX + 1):
             try:
-                return await self._store.run(lambda unit: self._store_array(unit, entry, array))
+                begun, fresh = await self._store.run(lambda unit: self._begin_array(unit, entry, array))
             except Conflict as conflict:
                 # The name was taken, or the key used, after the check: on the next try the check finds it.
                 generated = not entry.request.name and _is_name_taken(conflict)
                 if tries == RENAMED_MAX or not (generated or entry.once is not None):
                     raise (_name_taken(entry.request.name) if entry.request.name else conflict) from conflict
+            else:
+                await self.arrays.complete(begun.array, begun.submitted)
+                return Submission(begun.first, fresh)
         raise Conflict("the array could not be stored")
 
-    async def _store_array(self, unit: UnitOfWork, entry: _Entry, array: ArrayRequest) -> Submission:
+    async def _begin_array(self, unit: UnitOfWork, entry: _Entry, array: ArrayRequest) -> tuple[BegunArray, bool]:
+        """Store the first sessions of an array, unless it was stored before; whether it is new."""
         earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
         if earlier is not None:
-            return Submission(earlier, fresh=False)
+            found = earlier.spec.array
+            arrays = [] if found is None else await unit.arrays.named(found.array_id, SessionFilter())
+            return BegunArray(arrays[0] if arrays else array_record(earlier.spec, array), earlier), False
         prepared = await self._batch(unit).prepared(entry, count=array.size)
-        record, change, sealed = array_record(prepared.spec, array), _by(prepared), self._sealed(entry)
-        await unit.arrays.add(record)
-        new = [
-            NewSession(spec, change, None if place else entry.once, sealed)
-            for place, spec in enumerate(self._preparer.members(prepared.spec, array.indexes))
-        ]
-        stored = await unit.sessions.enqueue_many(new)
-        for result in stored:
-            # All or none: the error rolls the transaction back.
-            if isinstance(result, SokovanError):
-                raise result
+        record = array_record(prepared.spec, array)
+        first = NewSession(prepared.spec, _by(prepared), entry.once, self._sealed(entry))
+        begun = await self.arrays.begin(unit, record, first)
         await unit.audit.append(_array_entry(record))
-        await unit.emit(submitted_events(unit.now_ms, [one.spec for one in new]))
-        submission = _submission(new[0], stored[0])
-        if isinstance(submission, Exception) or not submission.fresh:
+        if begun.first.session_id != prepared.spec.session_id:
             raise Conflict("the same request was stored concurrently")
-        return submission
+        return begun, True
 
     def _request_key(self, request: SessionRequest, caller: Caller, key: str) -> RequestKey:
         return request_key(request, caller, key, digest=self._secrets.digest if request.secrets else None)
