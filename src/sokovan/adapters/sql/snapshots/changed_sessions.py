@@ -71,7 +71,7 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
     if since is None:
         await _releasing(transaction, view)
         for row in await transaction.fetch(_ENDED_LATELY, {"since_ms": transaction.now_ms - HOUR_MS}):
-            view.put_evictions(row, ended=True)
+            view.past_evictions.put(row, ended=True)
     await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
     if view.unsettled:
         arrays = await SqlArrays(transaction).outcomes(view.unsettled)

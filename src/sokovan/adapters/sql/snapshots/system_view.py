@@ -58,7 +58,7 @@ class SystemView:
         self.weights: Mapping[str, int] = {}
         self.group_weights: Mapping[str, int] = {}
         self._past: dict[str, dict[tuple[str, str, str], UsageRecord]] = {}
-        self._evictions = PastEvictions()
+        self.past_evictions = PastEvictions()
         self._carried: dict[ScalingGroupName, CarriedState] = {}
         self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
@@ -83,7 +83,7 @@ class SystemView:
             else:
                 self._forget_releasing(kernel.kernel_id)
         before = self._drop_session(session_id)
-        self.put_evictions(row, ended=ended)
+        self.past_evictions.put(row, ended=ended)
         if ended:
             if session_id in self._waiting_for:
                 self.outcomes[session_id] = row.result == SessionResult.SUCCESS.value
@@ -95,10 +95,6 @@ class SystemView:
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
         self.unsettled.update(session.dependencies)
-
-    def put_evictions(self, row: Any, *, ended: bool) -> None:
-        """Update what was evicted of a session, which may have ended."""
-        self._evictions.put(row, ended=ended)
 
     def dependencies_of(self, session_ids: Iterable[str]) -> list[str]:
         """The sessions and arrays that these sessions depend on, each once."""
@@ -168,7 +164,7 @@ class SystemView:
             raise ObjectNotFound(what="scaling group", name=group)
         known = self._snapshots.get(group)
         current = known if known and group in self._current else self._build(group)
-        gave_ms, lately = self._evictions.of(group, self.now_ms)
+        gave_ms, lately = self.past_evictions.of(group, self.now_ms)
         bookings = tuple(booking for booking in self.bookings if booking.to_ms > self.now_ms)
         snapshot = replace(current, now_ms=self.now_ms, gave_ms=gave_ms, evicted_lately=lately, bookings=bookings)
         if known is not None and "tree" in vars(known) and _same_topology(known, snapshot):

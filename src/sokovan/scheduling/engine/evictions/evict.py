@@ -191,7 +191,8 @@ class Evictions:
             table.keep_off(victim.session_id)
             waiting = self._pending.get(victim.session_id)
             if waiting is not None:
-                waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {taker}")
+                named = taker if victim.owner.user == pending.session.owner.user else "a session of another user"
+                waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {named}")
         table.keep_off(taker)
         if self._context.calendar is not None:
             self._context.calendar.closed = True

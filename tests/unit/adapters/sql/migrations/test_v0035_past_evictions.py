@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.migrations import v0035_evicted_sessions
+from sokovan.adapters.sql.migrations import v0035_past_evictions
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 
@@ -23,7 +23,7 @@ async def test_an_existing_database_gets_the_index(backend: Backend, request: py
     database = Database(DatabaseSettings(backend.url(request)), clock=SystemClock())
     try:
         await migration.upgrade(database)
-        await migration.downgrade(database, v0035_evicted_sessions.down_revision or "base")
+        await migration.downgrade(database, v0035_past_evictions.down_revision or "base")
         assert "ix_sessions_evicted" not in await indexes(database)
         await migration.upgrade(database)
         assert "ix_sessions_evicted" in await indexes(database)

@@ -10,7 +10,10 @@ down_revision: str | None = "0034"
 
 
 def upgrade() -> None:
-    """Index them by their end: those of the last hour count for the budgets of their owners."""
+    """Index them by their end.
+
+    Those of the last hour count for the budgets of their owners.
+    """
     evicted = sa.text("ended_ms IS NOT NULL AND evictions <> '[]'")
     op.create_index("ix_sessions_evicted", "sessions", ["ended_ms"], postgresql_where=evicted, sqlite_where=evicted)
 
