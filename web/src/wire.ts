@@ -517,7 +517,7 @@ export interface AgentFailureView {
   detail: string;
 }
 
-/** What a device does, as its agent measured it last; null where it cannot be known. */
+/** The use of a device as its agent measured it last; null where unknown. */
 export interface DeviceFiguresView {
   use_percent: number | null;
   memory_used_bytes: number | null;

@@ -30,7 +30,7 @@ class KernelReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFigures:
-    """What a device does, as its agent measured it last; None where it cannot be known."""
+    """The use of a device as its agent measured it last; None where unknown."""
 
     use_percent: int | None = None
     memory_used_bytes: int | None = None

@@ -373,7 +373,7 @@ class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaul
 
 
 class DeviceLoad(Struct, frozen=True, array_like=True):
-    """What a device does; None where it cannot be known."""
+    """The use of a device; None where it is unknown."""
 
     use_percent: Count | None = None
     memory_used_bytes: Count | None = None

@@ -1,4 +1,4 @@
-"""Faults and figures of NVIDIA devices, by the program that every driver comes with.
+"""Faults and use of NVIDIA devices, by the program that every driver has.
 
 A device with uncorrected memory errors gives wrong results, and one that the driver has lost
 gives none. Which of the two it is, and what to do about it, is in the text of the fault.

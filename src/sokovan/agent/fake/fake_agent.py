@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sokovan.agent.admission import wrong_incarnation
-from sokovan.agent.fake.device_figures import simulated_figures
+from sokovan.agent.fake.device_use import simulated_figures
 from sokovan.agent.fake.event_queue import EventQueue
 from sokovan.agent.fake.in_memory_agent import InMemoryAgent, empty_table_of
 from sokovan.agent.fake.script import WORK_S, KernelScript, script_of

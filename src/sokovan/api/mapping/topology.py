@@ -191,7 +191,7 @@ def fleet_view(
 
 
 def measured_fleet(view: FleetView, agents: Sequence[AgentRecord], states: Mapping[AgentId, AgentState]) -> FleetView:
-    """The view of these agents with what their devices do; nothing is added if none is measured."""
+    """The view of these agents with the use of their devices, if it is measured."""
     if not any(state.devices for state in states.values()):
         return view
     found: list[DeviceFigures] = []

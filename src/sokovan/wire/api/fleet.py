@@ -24,7 +24,7 @@ class AgentFailureView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFiguresView:
-    """What a device does, as its agent measured it last; null where it cannot be known."""
+    """The use of a device as its agent measured it last; null where unknown."""
 
     use_percent: int | None = None
     memory_used_bytes: int | None = None

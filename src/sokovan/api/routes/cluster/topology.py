@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from hashlib import sha256
-from operator import is_
 from typing import Annotated, TypeAlias
 
 from fastapi import Query
@@ -128,7 +127,7 @@ def _is_same(one: TopologyState, other: TopologyState) -> bool:
     """Whether two states are of the same topology and of the same versions of the same agents."""
     return (
         len(one.agents) == len(other.agents)
-        and all(map(is_, one.agents, other.agents))
+        and all(agent is now for agent, now in zip(one.agents, other.agents, strict=True))
         and one.topology == other.topology
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.agent.fake.device_figures import MEMORY_BYTES, STEADY_MS, simulated_figures
+from sokovan.agent.fake.device_use import MEMORY_BYTES, STEADY_MS, simulated_figures
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.ports.agent_states import DeviceFigures
 
