@@ -101,7 +101,12 @@ def test_a_kernel_with_another_id_is_one_that_was_made_with_it() -> None:
 
 
 def test_a_copied_session_is_one_that_was_made_with_its_ids_name_and_index() -> None:
-    options: dict[str, Any] = {"priority": 3, "labels": {"team": "a"}, "min_kernels": 1, "session_type": SessionType.BATCH}
+    options: dict[str, Any] = {
+        "priority": 3,
+        "labels": {"team": "a"},
+        "min_kernels": 1,
+        "session_type": SessionType.BATCH,
+    }
     first, third = (ArrayMember(ArrayId("a1"), index, 4, 0, 3) for index in (0, 2))
     spec = session(name="sweep[0]", array=first, **options)
     numbers = count(7)

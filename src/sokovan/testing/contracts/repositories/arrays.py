@@ -164,7 +164,9 @@ async def sessions_that_are_still_to_be_stored_are_taken_once(cluster: StoredClu
 
     expect(await take(3, 2), "the first sessions could not be taken")
     expect(not await take(3, 2), "the same sessions were taken twice")
-    expect(await listed(stored.submitted_ms + 3_600_000) == [(unfinished.array_id, 1)], "it is not listed as unfinished")
+    expect(
+        await listed(stored.submitted_ms + 3_600_000) == [(unfinished.array_id, 1)], "it is not listed as unfinished"
+    )
     expect(not await listed(stored.submitted_ms), "a new array counts as interrupted")
     expect((await _counts(cluster, unfinished.array_id)).statuses == {SessionStatus.PENDING: 1}, "it is not counted")
     expect(await _outcome(cluster, unfinished.array_id) is None, "it ended before all of its sessions were stored")
