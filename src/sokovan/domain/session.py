@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum, auto
 
@@ -32,7 +32,7 @@ from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.owners.uploads import is_digest
-from sokovan.domain.slots import ResourceSlot, is_accelerator, total
+from sokovan.domain.slots import ResourceSlot, total
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
@@ -46,15 +46,6 @@ CHECKPOINT_MAX_S = 2_592_000
 # The variable of the port at which the kernels of a gang meet, and the name of its lease; no service can have them.
 MASTER_PORT = "MASTER_PORT"
 MASTER_LEASE = "#master"
-
-
-def needs_master_port(kernels: Collection[ResourceSlot]) -> bool:
-    """Whether a session gets a port to meet at, by the slots of its kernels.
-
-    Several kernels meet there, and so do the processes of one kernel with accelerators. Others
-    do not need it, and a lease would be one more row to write for each of many short sessions.
-    """
-    return len(kernels) > 1 or any(is_accelerator(slot) for slots in kernels for slot in slots)
 
 
 class SessionType(StrEnum):

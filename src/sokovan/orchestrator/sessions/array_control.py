@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from sokovan.domain.arrays import read_array
+from sokovan.domain.arrays import array_name, read_array
 from sokovan.domain.errors import ObjectNotFound, OutcomeUnknown, SokovanError, StoreUnavailable
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import RELEASED, SUBMITTED, ArrayRecord, Change, SessionRecord, submitted_events
 from sokovan.domain.session import SessionSpec
-from sokovan.domain.session_request import Caller
+from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
@@ -30,6 +30,8 @@ AT_ONCE = 500
 # Sessions of an array, and kernels, that are stored in one transaction: other writers wait for it.
 STORED_TOGETHER = 250
 KERNELS_TOGETHER = 2_000
+# Characters of the indexes of an array in the audit log.
+SHOWN_MAX = 255
 PENDING = (SessionStatus.PENDING,)
 STARTED = tuple(one for one in SessionStatus if one not in {SessionStatus.PENDING, *SESSION.terminal})
 
@@ -38,7 +40,7 @@ _Step: TypeAlias = Callable[[UnitOfWork, Sequence[SessionRecord]], Awaitable[boo
 
 
 class BegunArray(NamedTuple):
-    """An array that is stored, perhaps without its last sessions, and its first session.
+    """An array that is stored, perhaps without its last sessions, and its first one.
 
     `submitted` is that as it was submitted, if it is known.
     """
@@ -58,13 +60,14 @@ class ArrayStorage:
     def __init__(self, store: Store, ids: IdSource) -> None:
         self._store, self._ids = store, ids
 
-    async def begin(self, unit: UnitOfWork, array: ArrayRecord, first: NewSession) -> BegunArray:
-        """Store an array with its first sessions. Raises SokovanError."""
-        together = part_size(first.spec)
+    async def begin(self, unit: UnitOfWork, first: NewSession, request: SessionRequest) -> BegunArray:
+        """Store the requested array with its first sessions. Raises SokovanError."""
+        together, array = part_size(first.spec), _record(first.spec, request)
         array = replace(array, unstored=max(0, array.size - together))
         await unit.arrays.add(array)
         members = self._members(first, read_array(array.indexes).indexes[1:together])
         stored = await _stored(unit, [first, *members])
+        await unit.audit.append(_submitted_entry(array))
         return BegunArray(array, stored[0], first)
 
     async def complete(self, array: ArrayRecord, first: NewSession | None = None, *, parts: int | None = None) -> bool:
@@ -118,6 +121,15 @@ class ArrayStorage:
         members = [replace(array, index=index) for index in indexes]
         copies = [spec.copied(self._ids.new, name=one.named(spec.array_name), array=one) for one in members]
         return [replace(first, spec=one, request=None) for one in copies]
+
+
+async def begun_earlier(unit: UnitOfWork, first: SessionRecord) -> BegunArray:
+    """The array that an earlier request stored, of which this is the first session."""
+    place = first.spec.array
+    found = [] if place is None else await unit.arrays.named(place.array_id, SessionFilter())
+    if not found:
+        raise ObjectNotFound(what="array of session", name=first.session_id)
+    return BegunArray(found[0], first)
 
 
 def part_size(spec: SessionSpec) -> int:
@@ -214,3 +226,32 @@ def _require_access(array: ArrayRecord, caller: Caller) -> None:
 def _entry(action: str, array: ArrayRecord, change: Change) -> AuditEntry:
     detail = {"name": array.name, "code": change.code, "reason": change.detail}
     return AuditEntry(change.who, action, array.array_id, "done", detail=detail)
+
+
+def _record(first: SessionSpec, request: SessionRequest) -> ArrayRecord:
+    """The requested array, of which this session is the first."""
+    if first.array is None or request.array is None:
+        raise ValueError(f"session {first.session_id} is in no array")
+    return ArrayRecord(
+        array_id=first.array.array_id,
+        name=array_name(first.name),
+        owner=first.owner,
+        scaling_group=first.scaling_group,
+        queue=first.queue,
+        indexes=request.array.text(),
+        size=request.array.size,
+        at_once=request.array.at_once,
+    )
+
+
+def _submitted_entry(array: ArrayRecord) -> AuditEntry:
+    owner = array.owner
+    detail = {
+        "name": array.name,
+        "indexes": array.indexes[:SHOWN_MAX],
+        "size": str(array.size),
+        "group": owner.group,
+    }
+    return AuditEntry(
+        owner.user, "array.enqueue", array.array_id, "done", detail={**detail, "access_key": owner.access_key}
+    )

@@ -9,9 +9,9 @@ from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.arrays import read_array
 from sokovan.domain.ids import ArrayId
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.session_request import SessionRequest
 from sokovan.orchestrator.sessions import array_control
 from sokovan.orchestrator.sessions.array_control import ArrayStorage
-from sokovan.orchestrator.sessions.intake.submissions import array_record
 from sokovan.ports.repositories.sessions import NewSession, SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -55,12 +55,12 @@ async def test_an_array_whose_manager_died_is_completed(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(array_control, "STORED_TOGETHER", 2)
-    request = read_array("0-6")
-    first = session_spec("first", name="sweep[0]", array=request.first_member(ArrayId("a-1")))
+    request = SessionRequest(array=read_array("0-6"))
+    first = session_spec("first", name="sweep[0]", array=read_array("0-6").first_member(ArrayId("a-1")))
 
     async def begin(unit: UnitOfWork) -> None:
         ids = SortableIds(cluster.clock)
-        await ArrayStorage(cluster.store, ids).begin(unit, array_record(first, request), NewSession(first, BY_USER))
+        await ArrayStorage(cluster.store, ids).begin(unit, NewSession(first, BY_USER), request)
 
     async def pending() -> int:
         counts = await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=99))
