@@ -1,5 +1,5 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { plural, printable, shellWords } from "../format.ts";
 import { clusterTick, cut, loaded, readMore, sessions } from "../live/store.ts";
@@ -21,8 +21,8 @@ const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "Name", sort: "name", width: "minmax(9rem, 1.4fr)", cell: (row) => <a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>{row.name || row.id}</a> },
   { name: "User", sort: "user", width: "minmax(5rem, 0.7fr)", cell: (row) => row.user },
   { name: "Queue", sort: "queue", width: "minmax(5rem, 0.7fr)", cell: (row) => row.queue },
-  { name: "Kernels", sort: "kernels", width: "4.5rem", right: true, cell: (row) => row.size },
-  { name: "GPU", sort: "gpu", width: "3.5rem", right: true, cell: (row) => row.devices || "–" },
+  { name: "Kernels", sort: "kernels", width: "6rem", right: true, cell: (row) => row.size },
+  { name: "GPU", sort: "gpu", width: "4.5rem", right: true, cell: (row) => row.devices || "–" },
   { name: "Age", sort: "age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
   { name: "Reason", sort: "reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
 ];
@@ -55,6 +55,10 @@ export function SessionsPage() {
   const order = query.value.get("sort") ?? "";
   const sort = sortOf(order);
   const shown = useMemo(() => sorted(status ? found.filter((row) => row.status === status) : found, sort), [found, status, order]);
+  // Only all of them have an order other than by age.
+  useEffect(() => {
+    if (order && cut.value) (text || status ? search.more : readMore)();
+  }, [order, everything.length, cut.value, text, status]);
   const openedHere = open ? everything.find((row) => row.id === open) : undefined;
   // An address may name a session that is not in the part of the list that was read.
   const missing = open && cut.value && !openedHere ? open : "";
@@ -127,7 +131,7 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {cut.value ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.{order ? " Those that are read are sorted." : ""}</p> : null}
+        {cut.value ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.{order ? " Those that are read are sorted; more are being read." : ""}</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
           <Grid
