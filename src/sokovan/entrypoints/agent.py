@@ -30,6 +30,7 @@ from sokovan.domain.cluster.agent import (
     PORTS_DEFAULT,
     PORTS_LABEL,
     PROCESS_RUNTIME,
+    RUNTIME_LABEL,
     port_range_text,
     read_account_range,
     read_port_range,
@@ -180,7 +181,13 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     requested = InventoryOptions(
         agent_id=options.name,
         scaling_group=options.scaling_group,
-        labels={**confinement.labels(), **options.labels, **_port_label(options.kernel_ports), **at},
+        labels={
+            **confinement.labels(),
+            **options.labels,
+            RUNTIME_LABEL: options.runtime,
+            **_port_label(options.kernel_ports),
+            **at,
+        },
         fake_gpus=options.fake_gpus,
         gpu_shares=options.gpu_shares,
         kernels_max=options.kernels_max,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.cluster.agent import RUNTIME_LABEL
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS
@@ -46,6 +47,31 @@ def test_the_funnel_counts_the_agents_that_are_left_after_each_question() -> Non
     shape = engine.shape("cpu=2", require=ZONES)
     assert shape.funnel == Funnel(6, alive=5, architecture=4, labels=3, could_ever_fit=2, fits_now=1, topology=1)
     assert [engine.workspace.ids[index] for index in shape.eligible.nonzero()[0]] == ["busy", "free"]
+
+
+def test_kernels_go_to_agents_that_can_run_their_image() -> None:
+    runtimes = {"p": "process", "d": "docker", "f": "fake"}
+    engine = EngineParts(
+        *(agent(name, "cpu=8", labels={RUNTIME_LABEL: runtime}) for name, runtime in runtimes.items()),
+        agent("unlabelled", "cpu=8"),
+    )
+
+    def eligible(**more: object) -> list[str]:
+        shape = engine.table.of(kernel("k", "cpu=1", **more))
+        assert 4 - shape.funnel.other_runtime == shape.funnel.labels == int(shape.eligible.sum())
+        return [engine.workspace.ids[index] for index in shape.eligible.nonzero()[0]]
+
+    assert eligible() == ["d", "f", "p", "unlabelled"]
+    assert eligible(image="host") == eligible(image="venv:torch") == ["f", "p", "unlabelled"]
+    assert eligible(image="python:3.12") == ["d", "f", "unlabelled"]
+    assert eligible(image="host", serves=True) == ["p", "unlabelled"]
+    assert eligible(image="python:3.12", serves=True) == ["d", "unlabelled"]
+
+
+def test_images_of_one_runtime_share_a_shape() -> None:
+    engine = EngineParts(agent("a1", "cpu=8", labels={RUNTIME_LABEL: "docker"}))
+    first, second = (engine.table.of(kernel("k", "cpu=1", image=image)) for image in ("python:3.12", "torch"))
+    assert first is second is not engine.table.of(kernel("k", "cpu=1", image="host"))
 
 
 def test_a_busy_agent_is_eligible_and_a_draining_one_is_only_possible() -> None:

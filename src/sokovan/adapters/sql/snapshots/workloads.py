@@ -106,11 +106,14 @@ def _kernel_workloads(
     placed = any(kernel.status in _HOLDING for kernel in kernels)
     meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
     leading = _leading(kernels, ends_with_main=spec.get("ends_with") == EndPolicy.MAIN.value)
+    serves = spec.get("replica") is not None
     hidden = _ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED
     return tuple(
         same
         if (same := known.get(kernel.kernel_id)) is not None and _is_same(same, kernel, avoid, meets=meets)
-        else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets, leading=leading)
+        else _kernel_workload(
+            kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets, leading=leading, serves=serves
+        )
         for kernel in kernels
         if kernel.status not in hidden
     )
@@ -160,6 +163,7 @@ def _kernel_workload(
     *,
     meets: bool,
     leading: frozenset[str],
+    serves: bool,
 ) -> KernelWorkload:
     holds = row.status in _HOLDING
     return KernelWorkload(
@@ -180,6 +184,7 @@ def _kernel_workload(
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
         meets=meets,
         leads=holds and row.kernel_id in leading,
+        serves=serves,
     )
 
 
