@@ -53,8 +53,8 @@ class KernelWorkload:
     `ports` are the ports that it needs on its agent, 0 for any of the agent's range. With
     `meets`, the kernels of its session may meet at it, at any port of the agent's range.
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
-    `constraints` are those of its session. With `serves` it is of a replica. Others of its session cannot go on without one that
-    `leads`: it is evicted only with all of them.
+    `constraints` are those of its session. Others of its session cannot go on without one that
+    `leads`: it is evicted only with all of them. With `serves` it is of a replica.
     """
 
     kernel_id: KernelId

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.cluster.agent import RUNTIME_LABEL, AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.ids import SessionId
@@ -187,33 +187,6 @@ def test_a_gang_for_which_agents_are_missing_gets_a_verdict_with_how_much_the_ot
 def test_an_architecture_that_no_agent_has_is_named() -> None:
     verdict = verdict_of(snapshot(agents(2, "cpu=1"), session("s", kernel("k", "cpu=1", architecture="riscv64"))))
     assert code_and_summary(verdict) == ("NO_ARCH_MATCH", "none of 2 agents has the architecture riscv64")
-
-
-@pytest.mark.parametrize(
-    ("runtime", "asked", "kind"),
-    [
-        ("process", {"image": "python:3.12"}, "containers"),
-        ("docker", {"image": "host"}, "processes of its machine (image host or venv:NAME)"),
-        ("fake", {"image": "torch", "serves": True}, "containers that serve requests; fake agents cannot"),
-    ],
-)
-def test_a_runtime_that_no_agent_has_is_named(runtime: str, asked: dict[str, object], kind: str) -> None:
-    machines = [agent(name, "cpu=1", labels={RUNTIME_LABEL: runtime}) for name in ("a", "b")]
-    verdict = verdict_of(snapshot(machines, session("s", kernel("k", "cpu=1", **asked))))
-    assert code_and_summary(verdict) == ("NO_RUNTIME_MATCH", f"none of 2 agents can run {kind}")
-    assert verdict.advice is Advice.CHANGE
-
-
-def test_labels_are_compared_among_agents_of_the_runtime_only() -> None:
-    machines = [
-        agent("a", "cpu=1", labels={RUNTIME_LABEL: "docker"}),
-        agent("b", "cpu=1", labels={RUNTIME_LABEL: "process", "zone": "east"}),
-    ]
-    wanted = kernel("k", "cpu=1", image="torch", require={"zone": "east"})
-    verdict = verdict_of(snapshot(machines, session("s", wanted)))
-    assert code_and_summary(verdict) == ("NO_LABEL_MATCH", "none of 1 agents has the labels zone=east")
-    assert verdict.funnel is not None
-    assert verdict.funnel.sentence().endswith("(1 of another runtime)")
 
 
 def test_labels_that_no_agent_has_are_named() -> None:

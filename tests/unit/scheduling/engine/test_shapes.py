@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sokovan.domain.cluster.agent import RUNTIME_LABEL
@@ -56,7 +58,7 @@ def test_kernels_go_to_agents_that_can_run_their_image() -> None:
         agent("unlabelled", "cpu=8"),
     )
 
-    def eligible(**more: object) -> list[str]:
+    def eligible(**more: Any) -> list[str]:
         shape = engine.table.of(kernel("k", "cpu=1", **more))
         assert 4 - shape.funnel.other_runtime == shape.funnel.labels == int(shape.eligible.sum())
         return [engine.workspace.ids[index] for index in shape.eligible.nonzero()[0]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sokovan.domain.cluster.image import is_process_image
 from sokovan.domain.checks import require_labels
+from sokovan.domain.cluster.image import is_process_image
 from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
 from sokovan.domain.constraints.labels import require_session_labels
 from sokovan.domain.errors import listed, quoted
