@@ -89,12 +89,12 @@ async def test_a_connection_that_no_process_has_taken_outlives_all_of_them(tmp_p
         try:
             ready = [await proxy.stderr.readline() for _ in range(2)]
             workers = children_of(proxy.pid)
-            for number in (signal.SIGSTOP, signal.SIGKILL):
-                for worker in workers:
-                    os.kill(worker, number)
-                if number == signal.SIGSTOP:
-                    reader, writer = await asyncio.open_connection("127.0.0.1", int(ready[0].rpartition(b":")[2]))
-                    writer.write(call())
+            for worker in workers:
+                os.kill(worker, signal.SIGSTOP)
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(ready[0].rpartition(b":")[2]))
+            writer.write(call())
+            for worker in workers:
+                os.kill(worker, signal.SIGKILL)
             answer = await reader.read()
             writer.transport.abort()
             proxy.terminate()
