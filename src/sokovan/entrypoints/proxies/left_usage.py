@@ -1,4 +1,4 @@
-"""Usage that an ended process of a proxy left, in a folder that no other has taken up."""
+"""Usage that an ended process of a proxy left in its folder."""
 
 from __future__ import annotations
 

@@ -87,7 +87,10 @@ class ProxyFolder:
 
 
 def load_table(root: Path, server: ProxyServer, log: Callable[[str], None]) -> None:
-    """Put the last table in force that a process saved in a folder or one in it, if one is valid."""
+    """Put the table in force that was saved last and is valid, if there is one.
+
+    It may be of another process of the proxy, in a folder in this one.
+    """
     for path in sorted(root.rglob(TABLE_FILE), key=_saved_ns, reverse=True):
         try:
             server.apply(decode_update(path.read_bytes()))

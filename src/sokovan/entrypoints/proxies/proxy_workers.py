@@ -21,9 +21,9 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 def run_workers(
     count: int, work: Callable[[int], int], *, log: Callable[[str], None], stopping: Callable[[], None] = lambda: None
 ) -> int:
-    """Run `work` in `count` forked processes until SIGINT or SIGTERM, which calls `stopping`.
+    """Run `work` in `count` forked processes until SIGINT or SIGTERM.
 
-    One that ends by itself is started again, with growing pauses. The caller has no other
+    That calls `stopping`. One that ends by itself is started again, with growing pauses. The caller has no other
     thread and no event loop.
     """
     workers: dict[int, int] = {}

@@ -131,7 +131,7 @@ class ControlLink:
             await asyncio.to_thread(self._save_usage)
 
     async def hand_in(self, identity: ProxyIdentity, ledger: UsageLedger) -> bool:
-        """Send the usage of a process that has ended; false if the manager stored none of it.
+        """Send the usage of a process that has ended; false if none was stored.
 
         Raises ManagerAway, MalformedMessage.
         """
