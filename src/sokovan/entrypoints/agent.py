@@ -206,7 +206,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         confinement,
         outputs,
         disk,
-        DeviceCheck(inventory.devices, clock, report=runner.devices_checked, log=log),
+        DeviceCheck(inventory.devices, clock, report=runner.devices_checked, measured=runner.devices_measured, log=log),
         options.device_check_s,
         data,
         options.beside,

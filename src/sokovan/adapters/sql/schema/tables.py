@@ -201,7 +201,10 @@ sa.Index("ix_sessions_status_place", SESSIONS.c.status, SESSIONS.c.place)
 sa.Index("ix_sessions_user_place", SESSIONS.c.user, SESSIONS.c.place)
 _ENDED = sa.text("ended_ms IS NOT NULL")
 sa.Index("ix_sessions_ended_ms", SESSIONS.c.ended_ms, postgresql_where=_ENDED, sqlite_where=_ENDED)
-# A literal, not a parameter: a database uses a partial index only if the query visibly implies its condition.
+# Literals, not parameters: a database uses a partial index only if the query visibly implies its condition.
+EVICTED = SESSIONS.c.evictions != sa.literal_column("'[]'")
+_EVICTED = sa.text("ended_ms IS NOT NULL AND evictions <> '[]'")
+sa.Index("ix_sessions_evicted", SESSIONS.c.ended_ms, postgresql_where=_EVICTED, sqlite_where=_EVICTED)
 NAMED = SESSIONS.c.name != sa.literal_column("''")
 _NAMED = sa.text("name <> ''")
 sa.Index("ix_sessions_name_place", SESSIONS.c.name, SESSIONS.c.place, postgresql_where=_NAMED, sqlite_where=_NAMED)

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.rows import packed_rows
-from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
+from sokovan.adapters.sql.schema.tables import EVICTED, KERNELS, SESSIONS
 from sokovan.adapters.sql.snapshots.kernel_digests import read_digests
+from sokovan.adapters.sql.snapshots.past_evictions import HOUR_MS
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
@@ -25,11 +26,15 @@ _ENDED = [status.value for status in SESSION.terminal]
 _SESSION_COLUMNS = [
     SESSIONS.c[name]
     for name in (
-        "session_id", "place", "status", "scaling_group", "user", "group", "domain", "access_key", "result",
+        "session_id", "place", "status", "scaling_group", "queue", "user", "group", "domain", "access_key", "result",
         "hypernode", "failed_starts", "array_id", "body", "since_ms", "evictions", "checkpoint_ms", "loan",
     )
 ]  # fmt: skip
 _LIVE = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.status.not_in(_ENDED))
+# Their conditions are those of a partial index.
+_ENDED_LATELY = sa.select(
+    *(SESSIONS.c[name] for name in ("session_id", "scaling_group", "queue", "user", "evictions"))
+).where(SESSIONS.c.ended_ms > sa.bindparam("since_ms"), EVICTED)
 _CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
 
 
@@ -65,6 +70,8 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
             view.digests[row.session_id] = digests[row.session_id]
     if since is None:
         await _releasing(transaction, view)
+        for row in await transaction.fetch(_ENDED_LATELY, {"since_ms": transaction.now_ms - HOUR_MS}):
+            view.past_evictions.put(row, ended=True)
     await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
     if view.unsettled:
         arrays = await SqlArrays(transaction).outcomes(view.unsettled)

@@ -58,7 +58,7 @@ class SystemView:
         self.weights: Mapping[str, int] = {}
         self.group_weights: Mapping[str, int] = {}
         self._past: dict[str, dict[tuple[str, str, str], UsageRecord]] = {}
-        self._evictions = PastEvictions()
+        self.past_evictions = PastEvictions()
         self._carried: dict[ScalingGroupName, CarriedState] = {}
         self._snapshots: dict[str, SystemSnapshot] = {}
         self._current: set[str] = set()
@@ -83,6 +83,7 @@ class SystemView:
             else:
                 self._forget_releasing(kernel.kernel_id)
         before = self._drop_session(session_id)
+        self.past_evictions.put(row, ended=ended)
         if ended:
             if session_id in self._waiting_for:
                 self.outcomes[session_id] = row.result == SessionResult.SUCCESS.value
@@ -90,7 +91,6 @@ class SystemView:
                 self.unsettled.add(row.array_id)
             return
         session = session_workload(row, kernels, before)
-        self._evictions.put(session_id, row.evictions)
         self._group_of[session_id] = row.scaling_group
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
@@ -103,7 +103,6 @@ class SystemView:
 
     def _drop_session(self, session_id: SessionId) -> SessionWorkload | None:
         """Remove a session, and results of dependencies that no session waits for; returns it."""
-        self._evictions.drop(session_id)
         self.digests.pop(session_id, None)
         known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
         for dependency in () if known is None else known.dependencies:
@@ -165,7 +164,7 @@ class SystemView:
             raise ObjectNotFound(what="scaling group", name=group)
         known = self._snapshots.get(group)
         current = known if known and group in self._current else self._build(group)
-        gave_ms, lately = self._evictions.of(self._sessions.get(group, {}), self.now_ms)
+        gave_ms, lately = self.past_evictions.of(group, self.now_ms)
         bookings = tuple(booking for booking in self.bookings if booking.to_ms > self.now_ms)
         snapshot = replace(current, now_ms=self.now_ms, gave_ms=gave_ms, evicted_lately=lately, bookings=bookings)
         if known is not None and "tree" in vars(known) and _same_topology(known, snapshot):

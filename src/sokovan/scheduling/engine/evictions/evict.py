@@ -144,6 +144,9 @@ class Evictions:
         found = self._within_budgets(pending, rules)
         over = found is not None and len(self._outcome.evictions) + len(found.rows) > options.evictions_per_cycle
         if found is not None and not over and self._trial.commit(pending, found.rows) is not None:
+            # Only now: what is not taken in the end leaves the budgets of its owners to others.
+            counted = [row for row in found.rows if not rules.recalled[row]]
+            self._budget.spend(pending.session, self._table, counted)
             self._record(action, pending, found)
             return
         left = len(rules.candidates)
@@ -171,7 +174,6 @@ class Evictions:
             counted = [row for row in found.rows if not rules.recalled[row]]
             spent = self._budget.exceeded_by(pending.session, self._table, counted)
             if not spent:
-                self._budget.spend(self._table, counted)
                 return found
             rules.leave_out(spent)
         return None
@@ -189,7 +191,8 @@ class Evictions:
             table.keep_off(victim.session_id)
             waiting = self._pending.get(victim.session_id)
             if waiting is not None:
-                waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {taker}")
+                named = taker if victim.owner.user == pending.session.owner.user else "a session of another user"
+                waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {named}")
         table.keep_off(taker)
         if self._context.calendar is not None:
             self._context.calendar.closed = True

@@ -1,7 +1,8 @@
 """OwnerBudget: how many kernels of each user may be evicted in an hour.
 
 Half of the kernels that the user runs, by default, but one session always may be, if none
-was in the last hour. Takers of the same user are not limited by it.
+was in the last hour. Takers of the same user are not limited by it, and spend nothing of it:
+otherwise users could protect their sessions from others by evicting a small one themselves.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class OwnerBudget:
             and (self._spent[user] + kernels[user]) * 100 > running[user] * self._per_cent
         }
 
-    def spend(self, table: VictimTable, rows: Sequence[int]) -> None:
+    def spend(self, taker: SessionWorkload, table: VictimTable, rows: Sequence[int]) -> None:
         """Count the victims of a taker."""
-        self._spent.update(table.sessions[int(table.session[row])].session.owner.user for row in rows)
+        users = (table.sessions[int(table.session[row])].session.owner.user for row in rows)
+        self._spent.update(user for user in users if user != taker.owner.user)

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
-from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, evictions_text
+from sokovan.adapters.sql.repositories.sessions.receipts import evictions_text
 from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions
-from sokovan.domain.ids import QueueName, SessionId
-from sokovan.domain.owners.tenancy import Owner
-from sokovan.scheduling.snapshot import SessionWorkload
+from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from tests.unit.domain.lifecycle.test_eviction import receipt
 
 HOUR_MS = 3_600_000
-ONE = SessionId("one")
-SESSIONS = {ONE: SessionWorkload(ONE, (), owner=Owner(user="alice"), queue=QueueName("research"))}
+
+
+def put(past: PastEvictions, *receipts: EvictionReceipt, name: str = "one", ended: bool = False) -> None:
+    """The session of bob in the queue research, with these receipts."""
+    texts: Sequence[EvictionReceipt] = receipts
+    row = SimpleNamespace(
+        session_id=name, scaling_group="pool", queue="research", user="bob", evictions=evictions_text(texts)
+    )
+    past.put(row, ended=ended)
 
 
 def test_a_queue_gave_when_it_was_last_reclaimed_from() -> None:
     past = PastEvictions()
     reclaimed = [replace(receipt(at, number), action="reclaim") for number, at in enumerate((5, 9), 1)]
-    past.put(ONE, evictions_text([*reclaimed, receipt(12, 3)]))
-    assert past.of(SESSIONS, 20) == ({"research": 9}, {"alice": 6})
+    put(past, *reclaimed, receipt(12, 3))
+    assert past.of("pool", 20) == ({"research": 9}, {"bob": 6})
 
 
 def test_evictions_of_an_earlier_hour_or_of_another_group_do_not_count() -> None:
     past = PastEvictions()
-    past.put(ONE, evictions_text([receipt(0), receipt(HOUR_MS, 2)]))
-    assert past.of(SESSIONS, HOUR_MS + 1) == ({}, {"alice": 2})
-    assert past.of({}, HOUR_MS + 1) == ({}, {})
-    past.drop(ONE)
-    past.put(SessionId("two"), NO_EVICTIONS)
-    assert past.of(SESSIONS, HOUR_MS + 1) == ({}, {})
+    put(past, receipt(0), receipt(HOUR_MS, 2))
+    assert past.of("pool", HOUR_MS + 1) == ({}, {"bob": 2})
+    assert past.of("other", HOUR_MS + 1) == ({}, {})
+    put(past)
+    assert past.of("pool", HOUR_MS + 1) == ({}, {})
+
+
+def test_a_session_that_has_ended_counts_for_an_hour_after_its_eviction() -> None:
+    past = PastEvictions()
+    put(past, replace(receipt(1000), action="reclaim"), ended=True)
+    assert past.of("pool", 1000 + HOUR_MS - 1) == ({"research": 1000}, {"bob": 2})
+    assert past.of("pool", 1000 + HOUR_MS) == ({}, {})
+
+
+def test_what_a_user_takes_from_himself_does_not_count() -> None:
+    past = PastEvictions()
+    put(past, replace(receipt(5), for_user="bob"))
+    assert past.of("pool", 6) == ({}, {})

@@ -37,7 +37,7 @@ def put(made: SystemView, name: str, status: str = "pending", *, result: str | N
         session_id=name, status=status, place=1, body=spec_text(spec), hypernode=None, failed_starts="[]",
         since_ms=0, evictions="[]", checkpoint_ms=None, loan=None,
         scaling_group=group, result=result, array_id=None,
-        user="default", group="default", domain="default", access_key="default",
+        queue="default", user="default", group="default", domain="default", access_key="default",
     )  # fmt: skip
     agent = None if status in {"pending", "cancelled"} else "a1"
     kernel = SimpleNamespace(

@@ -73,3 +73,10 @@ def test_a_session_that_was_evicted_is_not_a_taker_in_the_same_cycle() -> None:
 def test_idle_room_is_left_to_allocate(actions: tuple[str, ...]) -> None:
     plan = preempted(runs("low", "a"), session("high", priority=1), agents=("b",), actions=actions)
     assert (gone(plan), [one.agent_id for one in plan.placements]) == ([], ["b"])
+
+
+@pytest.mark.parametrize(("user", "named"), [("ann", "high"), ("bob", "a session of another user")])
+def test_the_reason_of_the_evicted_names_no_session_of_another_user(user: str, named: str) -> None:
+    broken = session("broken", kernel("b.0", on="a"), kernel("b.1"), priority=1, user="ann")
+    plan = preempted(broken, session("high", priority=2, user=user))
+    assert verdict_of(plan, "broken").summary == f"kernels of it were evicted in this cycle for {named}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sokovan.scheduling.engine.evictions.owner_budget import OwnerBudget
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SessionWorkload
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
@@ -57,5 +58,20 @@ def test_what_takers_of_a_cycle_take_counts_together() -> None:
     budget = OwnerBudget(cluster(*HERS), 50)
     rows = parts.rows("hersa.0", "hersb.0")
     assert budget.exceeded_by(parts.pending.session, parts.table, rows) == set()
-    budget.spend(parts.table, rows)
+    budget.spend(parts.pending.session, parts.table, rows)
     assert budget.exceeded_by(parts.pending.session, parts.table, parts.rows("hersc.0")) == {"ann"}
+
+
+def test_a_set_that_is_not_taken_leaves_the_budget_of_its_owner_to_the_next_taker() -> None:
+    large = session("large", "cpu=1", "cpu=1", user="bob", priority=2)
+    seen = cluster(*HERS, large, taker(1))
+    options = EvictionOptions(evictions_per_cycle=1)
+    plan = decide(seen, actions=("allocate", "preempt"), queue_policy="capacity", eviction_options=options)
+    assert [(one.session_id, one.for_session) for one in plan.evictions] == [("hersa", "taker")]
+
+
+def test_what_a_user_takes_from_himself_leaves_his_budget_to_others() -> None:
+    parts = TakerParts(cluster(*HERS, taker(1, user="ann")))
+    budget = OwnerBudget(cluster(*HERS), 50)
+    budget.spend(parts.pending.session, parts.table, parts.rows("hersa.0", "hersb.0"))
+    assert budget.exceeded_by(taker(1), parts.table, parts.rows("hersc.0")) == set()
