@@ -184,7 +184,7 @@ def why_group(history: Sequence[HistoryEntry]) -> str:
 
 
 # Counts that are no filters of the funnel: shown only if there are such agents.
-_APART = frozenset({"avoided", "failing", "tainted"})
+_APART = frozenset({"avoided", "failing", "other_runtime", "tainted"})
 
 
 def funnel_view(funnel: Funnel | None) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.image import Image, is_process_image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, AgentId, ArrayId, KernelId, QueueName, SessionId
@@ -14,7 +14,7 @@ from sokovan.domain.problems import FolderRefused, InvalidRequest, NameTaken, Pr
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image, mount_requirements
+from sokovan.orchestrator.sessions.intake.images import choose_image, mount_requirements
 from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
 from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaults
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
