@@ -64,7 +64,7 @@ def test_the_path_is_that_of_the_image_unless_the_session_sets_one() -> None:
 
 def test_neither_image_nor_session_chooses_devices_by_variable() -> None:
     """NVIDIA's runtime as an engine's default gives what the variable names, and images name all."""
-    wanted = {"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}
+    wanted: dict[str, Any] = {"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}
     assert "NVIDIA_VISIBLE_DEVICES=void" in body(**wanted)["Env"]
     granted = body(**wanted, devices={"cuda.device": ("GPU-1", "GPU-2")})["Env"]
     assert [one for one in granted if one.startswith("NVIDIA")] == ["NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2"]

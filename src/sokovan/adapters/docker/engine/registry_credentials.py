@@ -1,4 +1,4 @@
-"""Credentials of image registries: those of `docker login`, and of helper programs."""
+"""Credentials of image registries: of `docker login`, and of helper programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELPER_LIMIT_S = 60.0
 _HELPER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _HUB = "https://index.docker.io/v1/"
 # The user name with which a helper says that the secret is a token.
-_TOKEN = "<token>"  # noqa: S105  # a name
+_TOKEN = "<token>"  # noqa: S105  # a user name, and no secret
 _UNKNOWN = "credentials not found"
 
 
