@@ -115,8 +115,8 @@ class DockerServer(LocalServer):
         return name
 
     def add_derived_image(self, name: str, *changes: str) -> str:
-        """Add the image of the tests with instructions such as `VOLUME /data`, and return its name."""
-        body = json.dumps({"Image": PYTHON_IMAGE}).encode()
+        """Add the image of the tests with instructions, such as `VOLUME /data`."""
+        body = json.dumps({"Image": PYTHON_IMAGE, "Cmd": ["python"]}).encode()
         container = json.loads(self._reply("POST", "/containers/create", body, "application/json")[1])["Id"]
         repository, _, tag = name.rpartition(":")
         query = urlencode(
