@@ -62,7 +62,7 @@ class LinkedFake:
     def heartbeat(self) -> Heartbeat:
         """The kernels of the agent."""
         self._sequence += 1
-        return heartbeat_of(self.agent.table, sequence=self._sequence, load={})
+        return heartbeat_of(self.agent.table, sequence=self._sequence, load={}, devices={})
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
         """A manager has accepted the agent."""

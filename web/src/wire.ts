@@ -517,6 +517,14 @@ export interface AgentFailureView {
   detail: string;
 }
 
+/** The use of a device as its agent measured it last; null where unknown. */
+export interface DeviceFiguresView {
+  use_percent: number | null;
+  memory_used_bytes: number | null;
+  memory_bytes: number | null;
+  temperature_c: number | null;
+}
+
 /** One agent. */
 export interface AgentView {
   id: string;
@@ -542,6 +550,7 @@ export interface AgentView {
   shard: string | null;
   images: string[];
   device_faults: Record<string, string>;
+  devices: Record<string, DeviceFiguresView>;
 }
 
 /** A page of agents; `next` is the cursor of the next page. */
@@ -575,9 +584,13 @@ export interface FleetView {
   device_used: number[];
   device_holder: number[];
   device_fault: string[];
+  device_use: number[];
+  device_memory: number[];
+  device_temperature: number[];
   failing: Record<string, string>;
   slots: Record<string, number>;
   used: Record<string, number>;
+  hypernode_parent: number[];
 }
 
 /** An administrator's action on an agent: drain, undrain, declare-gone. */

@@ -15,7 +15,7 @@ from sokovan.agent.journal import Journal
 from sokovan.agent.kernel_table import KeepLimits, Token, restored
 from sokovan.agent.link.command_streams import BulkService
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
-from sokovan.agent.link.translation import event_of, heartbeat_of, hello_of, reply_of
+from sokovan.agent.link.translation import Figures, event_of, heartbeat_of, hello_of, reply_of
 from sokovan.agent.messages import (
     DevicesChecked,
     Instruction,
@@ -101,6 +101,7 @@ class AgentRunner:
         self._sequence = 0
         self._load: dict[str, int] = {}
         self._load_due_ms = 0
+        self._devices: Figures = {}
 
     async def run(self, managers: Sequence[ManagerAddress]) -> None:
         """Run until cancelled; kernels keep running after that.
@@ -123,17 +124,21 @@ class AgentRunner:
         return hello_of(self._inventory, self._processor.table)
 
     def heartbeat(self) -> Heartbeat:
-        """The current kernels, images and load."""
+        """The current kernels, images, load and figures of devices."""
         self._sequence += 1
         now_ms = self._environment.clock.monotonic_ms()
         if now_ms >= self._load_due_ms:
             self._load, self._load_due_ms = machine.load_figures(self._environment.root), now_ms + LOAD_MS
-        return heartbeat_of(self._processor.table, sequence=self._sequence, load=self._load)
+        return heartbeat_of(self._processor.table, sequence=self._sequence, load=self._load, devices=self._devices)
 
     def devices_checked(self, faults: Mapping[str, str]) -> None:
         """Report the faults of devices, and start no kernels on these, from now on."""
         if faults != self._processor.table.device_faults:
             self._processor.submit(DevicesChecked(faults))
+
+    def devices_measured(self, figures: Figures) -> None:
+        """Report what devices do with the next heartbeats."""
+        self._devices = figures
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
         """A manager has accepted the agent.

@@ -29,13 +29,30 @@ class KernelReport:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceFigures:
+    """The use of a device as its agent measured it last; None where unknown."""
+
+    use_percent: int | None = None
+    memory_used_bytes: int | None = None
+    memory_bytes: int | None = None
+    temperature_c: int | None = None
+
+    @property
+    def memory_percent(self) -> int | None:
+        """How much of its memory is in use."""
+        if self.memory_used_bytes is None or not self.memory_bytes:
+            return None
+        return min(100, self.memory_used_bytes * 100 // self.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class AgentState:
     """One heartbeat: the full state of the agent, not a difference.
 
     `sequence` counts the heartbeats of one incarnation. With `partial`, kernels are left
     out of a report that would be too large: the absence of one means nothing. `load` (cpu_percent,
-    memory_bytes, ...) and `heard_ms`, when the manager received it in milliseconds since
-    1970, are for display only; no decision depends on them. `faults` are devices that should
+    memory_bytes, ...), `devices` and `heard_ms`, when the manager received it in milliseconds
+    since 1970, are for display only; no decision depends on them. `faults` are devices that should
     get no new kernels, with the reason.
     """
 
@@ -47,6 +64,7 @@ class AgentState:
     heard_ms: int = 0
     partial: bool = False
     faults: Mapping[str, str] = field(default_factory=dict)
+    devices: Mapping[str, DeviceFigures] = field(default_factory=dict)
 
 
 class AgentStateCache(Protocol):

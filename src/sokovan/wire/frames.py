@@ -372,12 +372,21 @@ class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaul
     final: bool = False
 
 
+class DeviceLoad(Struct, frozen=True, array_like=True):
+    """The use of a device; None where it is unknown."""
+
+    use_percent: Count | None = None
+    memory_used_bytes: Count | None = None
+    memory_bytes: Count | None = None
+    temperature_c: Count | None = None
+
+
 class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_defaults=True):
     """The complete state of the agent, not only its changes.
 
     With `partial`, kernels are left out because the frame would be too large: the absence
     of one means nothing. They follow once others are forgotten. `faults` are devices that
-    should get no new kernels, with the reason.
+    should get no new kernels, with the reason; `devices` what each does.
     """
 
     incarnation: Count
@@ -387,6 +396,7 @@ class Heartbeat(Struct, frozen=True, kw_only=True, tag="heartbeat", omit_default
     load: dict[ShortText, Count] = {}
     partial: bool = False
     faults: dict[ShortText, ShortText] = {}
+    devices: dict[ShortText, DeviceLoad] = {}
 
 
 class Request(Struct, frozen=True, kw_only=True, tag="request"):

@@ -11,6 +11,8 @@ import pytest
 from sokovan.agent import machine
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentRefused
+from sokovan.ports.agent_states import DeviceFigures
+from sokovan.wire.frames import DeviceLoad
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true, launch
 
 
@@ -50,6 +52,14 @@ async def test_every_heartbeat_has_a_number_of_its_own(agent: Agent) -> None:
 
     assert second.sequence == first.sequence + 1
     assert second.load["disk_free_bytes"] > 0
+
+
+async def test_figures_of_devices_are_in_the_heartbeats_after_they_were_measured(agent: Agent) -> None:
+    assert agent.runner.heartbeat().devices == {}
+    agent.runner.devices_measured({"gpu0": DeviceFigures(use_percent=80)})
+    assert agent.runner.heartbeat().devices == {"gpu0": DeviceLoad(use_percent=80)}
+    agent.runner.devices_measured({})
+    assert agent.runner.heartbeat().devices == {}
 
 
 async def test_the_load_of_the_machine_is_not_read_for_each_heartbeat(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
-from sokovan.ports.agent_states import AgentState, KernelReport
+from sokovan.ports.agent_states import AgentState, DeviceFigures, KernelReport
 from sokovan.ports.runtime import KernelUse, LogPart
 from sokovan.wire import frames
 
@@ -62,6 +62,10 @@ def state_of(agent_id: AgentId, heartbeat: frames.Heartbeat) -> AgentState:
         load=heartbeat.load,
         partial=heartbeat.partial,
         faults=heartbeat.faults,
+        devices={
+            device: DeviceFigures(one.use_percent, one.memory_used_bytes, one.memory_bytes, one.temperature_c)
+            for device, one in heartbeat.devices.items()
+        },
     )
 
 

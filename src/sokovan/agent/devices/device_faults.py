@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sokovan.domain.cluster.agent_health import FAULT_LENGTH_MAX
+from sokovan.ports.agent_states import DeviceFigures
 
 # Readings in a row that must fail before every device counts as faulty.
 FAILED_READINGS = 3
@@ -20,10 +21,14 @@ LOST = "the driver does not list it any more"
 
 @dataclass(frozen=True, slots=True)
 class DeviceReading:
-    """The listed devices with their faults, empty if healthy; or why there is no list."""
+    """The listed devices with their faults, empty if healthy; or why there is no list.
+
+    `figures` are what they do.
+    """
 
     listed: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
+    figures: Mapping[str, DeviceFigures] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Faults of NVIDIA devices, by the program that every driver comes with.
+"""Faults and use of NVIDIA devices, by the program that every driver has.
 
 A device with uncorrected memory errors gives wrong results, and one that the driver has lost
 gives none. Which of the two it is, and what to do about it, is in the text of the fault.
@@ -13,14 +13,25 @@ from dataclasses import dataclass, field
 from sokovan.agent.devices.device_faults import DeviceReading
 from sokovan.agent.devices.nvidia_smi import DEVICES_MAX, PROGRAM, QueryOutput, queried
 from sokovan.domain.ids import is_name
+from sokovan.ports.agent_states import DeviceFigures
 
 UUID = "uuid"
 ECC = "ecc.errors.uncorrected.volatile.total"
 ROWS = "remapped_rows.failure"
 HEAT = "clocks_throttle_reasons.hw_thermal_slowdown"
 RECOVERY = "gpu_recovery_action"
+USE = "utilization.gpu"
+MEMORY_USED = "memory.used"
+MEMORY = "memory.total"
+TEMPERATURE = "temperature.gpu"
+FIGURES = (USE, MEMORY_USED, MEMORY, TEMPERATURE)
 # Drivers refuse a query with a field that they do not know: these are tried in order.
-QUERIES = ((UUID, ECC, ROWS, HEAT, RECOVERY), (UUID, ECC, HEAT), (UUID,))
+QUERIES = (
+    (UUID, ECC, ROWS, HEAT, RECOVERY, *FIGURES),
+    (UUID, ECC, HEAT, *FIGURES),
+    (UUID, *FIGURES),
+    (UUID,),
+)
 _UNKNOWN_FIELD = "not a valid field"
 _DEVICE = "GPU-"
 # In place of a value: errors of the driver, such as [GPU is lost]; others say that there is none.
@@ -30,7 +41,7 @@ _PROBLEM_MAX = 120
 
 @dataclass(slots=True)
 class NvidiaHealth:
-    """Reads the faults of devices; `path` replaces PATH."""
+    """Reads the faults and figures of devices; `path` replaces PATH."""
 
     path: str | None = None
     _query: int = field(default=0, init=False)
@@ -51,16 +62,30 @@ class NvidiaHealth:
 def read_health(fields: tuple[str, ...], done: QueryOutput) -> DeviceReading:
     """Read the output; listed devices count even if the program failed for others."""
     listed: dict[str, str] = {}
+    figures: dict[str, DeviceFigures] = {}
     for row in csv.reader(done.text.splitlines(), skipinitialspace=True):
         if row and row[0].startswith(_DEVICE) and is_name(row[0]) and len(listed) < DEVICES_MAX:
             values = dict(zip(fields, row, strict=True)) if len(row) == len(fields) else {}
-            listed[row[0]] = _fault(values)
+            listed[row[0]] = _fault({name: value for name, value in values.items() if name not in FIGURES})
+            if USE in values:
+                figures[row[0]] = _figures(values)
     if listed:
-        return DeviceReading(listed)
+        return DeviceReading(listed, figures=figures)
     said = next((line.strip()[:_PROBLEM_MAX] for line in done.text.splitlines() if line.strip()), "")
     return DeviceReading(
         failure=": ".join(part for part in (done.problem or f"{PROGRAM} names no device", said) if part)
     )
+
+
+def _figures(values: Mapping[str, str]) -> DeviceFigures:
+    use, used, memory, temperature = (
+        int(text) if (text := values.get(name, "")).isdecimal() else None for name in FIGURES
+    )
+    return DeviceFigures(use, _bytes(used), _bytes(memory), temperature)
+
+
+def _bytes(mebibytes: int | None) -> int | None:
+    return None if mebibytes is None else mebibytes << 20
 
 
 def _fault(values: Mapping[str, str]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from sokovan.agent.admission import wrong_incarnation
+from sokovan.agent.fake.device_use import simulated_figures
 from sokovan.agent.fake.event_queue import EventQueue
 from sokovan.agent.fake.in_memory_agent import InMemoryAgent, empty_table_of
 from sokovan.agent.fake.script import WORK_S, KernelScript, script_of
@@ -114,7 +115,8 @@ class FakeAgent(InMemoryAgent):
         """The state for the next heartbeat."""
         self._sequence += 1
         self.is_report_due = False
-        return AgentState(self.agent_id, self.incarnation, self._sequence, reports(self.table))
+        figures = simulated_figures(self.devices, self._working(), now_ms=self._queue.now_ms())
+        return AgentState(self.agent_id, self.incarnation, self._sequence, reports(self.table), devices=figures)
 
     def log(self, key: KernelKey, *, offset: int, limit: int) -> LogPart:
         """A part of the output of a kernel. Raises AgentRefused."""
@@ -143,6 +145,12 @@ class FakeAgent(InMemoryAgent):
         if kernel is None or kernel.state is KernelState.EXITED:
             raise self.refusal("runtime-failure", f"{key} does not run")
         return kernel
+
+    def _working(self) -> Iterator[tuple[str, str]]:
+        """The devices of running kernels, each with its kernel."""
+        for key, kernel in self.kernels.items():
+            if kernel.state is KernelState.RUNNING:
+                yield from ((device, key.kernel_id) for ids in kernel.launch.devices.values() for device in ids)
 
     def _start_kernel(self, launch: CreateKernel) -> None:
         """Start a kernel; it runs after `start_s`."""

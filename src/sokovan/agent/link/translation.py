@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 from sokovan import __version__
 from sokovan.agent.inventory import Inventory
@@ -13,9 +14,12 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.records import DETAIL_MAX
 from sokovan.domain.session import Mount
 from sokovan.ports.agent_gateway import GoneProof, ImageReport
-from sokovan.ports.agent_states import KernelReport
+from sokovan.ports.agent_states import DeviceFigures, KernelReport
 from sokovan.ports.runtime import KernelUse, LogPart
 from sokovan.wire import frames
+
+# What devices do, by device.
+Figures: TypeAlias = Mapping[str, DeviceFigures]
 
 REASON_MAX = 500
 # Room in a frame for kernels and for the details of images; the rest is for what is always there.
@@ -156,7 +160,7 @@ def _image_statuses(given: Iterable[ImageReport]) -> tuple[frames.ImageStatus, .
     return tuple(found)
 
 
-def heartbeat_of(table: KernelTable, *, sequence: int, load: Mapping[str, int]) -> frames.Heartbeat:
+def heartbeat_of(table: KernelTable, *, sequence: int, load: Mapping[str, int], devices: Figures) -> frames.Heartbeat:
     """A heartbeat frame with the state of the agent."""
     kernels, partial = kernel_entries(table)
     return frames.Heartbeat(
@@ -167,4 +171,8 @@ def heartbeat_of(table: KernelTable, *, sequence: int, load: Mapping[str, int]) 
         load=dict(load),
         partial=partial,
         faults=dict(table.device_faults),
+        devices={
+            device: frames.DeviceLoad(one.use_percent, one.memory_used_bytes, one.memory_bytes, one.temperature_c)
+            for device, one in devices.items()
+        },
     )

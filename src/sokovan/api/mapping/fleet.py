@@ -26,6 +26,7 @@ from sokovan.wire.api.fleet import (
     AgentFailureView,
     AgentView,
     BookingBody,
+    DeviceFiguresView,
     ImageBody,
     QueueBody,
     ScalingGroupBody,
@@ -66,6 +67,23 @@ def agent_view(
         shard=info.shard,
         images=sorted(info.cached_images),
         device_faults=dict(info.health.faults),
+    )
+
+
+def measured_view(view: AgentView, state: AgentState | None) -> AgentView:
+    """The view with what its devices do."""
+    devices = {} if state is None else state.devices
+    return replace(
+        view,
+        devices={
+            name: DeviceFiguresView(
+                use_percent=one.use_percent,
+                memory_used_bytes=one.memory_used_bytes,
+                memory_bytes=one.memory_bytes,
+                temperature_c=one.temperature_c,
+            )
+            for name, one in devices.items()
+        },
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from sokovan.api.mapping.requests import topology_text
@@ -17,6 +18,7 @@ from sokovan.domain.records import AgentRecord, HeldDevice
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
 from sokovan.domain.topology_limits import TopologyViolation
 from sokovan.orchestrator.topology_changes import TopologyState
+from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.wire.api.fleet import DeviceHolder, FleetView
 from sokovan.wire.api.topology import (
     HyperNodeBody,
@@ -33,6 +35,7 @@ T = TypeVar("T")
 VIOLATIONS_SHOWN = 100
 # In columns: no place in another list, and one that the caller may not see.
 NO_PLACE, HIDDEN = -1, -2
+_NO_FIGURES = DeviceFigures()
 
 
 def topology_of(body: TopologyBody) -> Topology:
@@ -165,6 +168,7 @@ def fleet_view(
     return FleetView(
         as_of=time_text(now_ms),
         hypernodes=list(hypernodes),
+        hypernode_parent=[hypernodes[parents[name]] if name in parents else NO_PLACE for name in hypernodes],
         holders=[view for _, view in holders.values()],
         agents=names,
         status=[one.info.status.value for one in agents],
@@ -184,6 +188,27 @@ def fleet_view(
         slots=_amounts(one.info.available_slots for one in agents),
         used=_amounts(one.info.occupied_slots for one in agents),
     )
+
+
+def measured_fleet(view: FleetView, agents: Sequence[AgentRecord], states: Mapping[AgentId, AgentState]) -> FleetView:
+    """The view of these agents with the use of their devices, if it is measured."""
+    if not any(state.devices for state in states.values()):
+        return view
+    found: list[DeviceFigures] = []
+    for agent in agents:
+        state = states.get(agent.info.agent_id)
+        measured = {} if state is None else state.devices
+        found.extend(measured.get(one.device_id, _NO_FIGURES) for one in agent.devices)
+    return replace(
+        view,
+        device_use=[_known(one.use_percent) for one in found],
+        device_memory=[_known(one.memory_percent) for one in found],
+        device_temperature=[_known(one.temperature_c) for one in found],
+    )
+
+
+def _known(figure: int | None) -> int:
+    return NO_PLACE if figure is None else figure
 
 
 def _amounts(amounts: Iterable[ResourceSlot]) -> dict[str, int]:

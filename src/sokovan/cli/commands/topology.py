@@ -182,6 +182,9 @@ class DeviceUse:
     session: str
     user: str
     fault: str = ""
+    use_percent: int | None = None
+    memory_percent: int | None = None
+    temperature_c: int | None = None
 
 
 DEVICE_COLUMNS: list[Column[DeviceUse]] = [
@@ -192,15 +195,23 @@ DEVICE_COLUMNS: list[Column[DeviceUse]] = [
     Column("used", lambda one: f"{one.used}/{one.units}"),
     Column("session", lambda one: one.session or formatting.NONE),
     Column("user", lambda one: one.user or formatting.NONE),
+    Column("load", lambda one: _figure(one.use_percent, "%")),
+    Column("mem", lambda one: _figure(one.memory_percent, "%")),
+    Column("temp", lambda one: _figure(one.temperature_c, "C")),
     Column("fault", lambda one: one.fault or formatting.NONE),
 ]
+
+
+def _figure(value: int | None, unit: str) -> str:
+    return formatting.NONE if value is None else f"{value}{unit}"
 
 
 def devices(agent: str | None = None, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     """List devices and the sessions that hold them.
 
     Sessions of other users are not named. A device with a fault gets no new
-    kernels until it is healthy again.
+    kernels until it is healthy again. `load`, `mem` and `temp` are what the
+    agent measured last, if it can.
 
     For example:
       sokovan agent devices
@@ -235,4 +246,11 @@ def device_uses(fleet: FleetView) -> Iterator[DeviceUse]:
             session=by.name or by.id if by is not None else "",
             user=by.user if by is not None else "",
             fault=fleet.device_fault[at] if fleet.device_fault else "",
+            use_percent=_measured(fleet.device_use, at),
+            memory_percent=_measured(fleet.device_memory, at),
+            temperature_c=_measured(fleet.device_temperature, at),
         )
+
+
+def _measured(figures: Sequence[int], at: int) -> int | None:
+    return figures[at] if figures and figures[at] >= 0 else None

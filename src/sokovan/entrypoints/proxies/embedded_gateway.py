@@ -2,7 +2,7 @@
 
 The server holds the listening socket and passes it on: connections wait in its queue while
 the process starts, also after a crash. The process outlives a server that is killed, and
-serves on; the next server takes its place.
+serves on. The next server starts another one at once, while it ends the requests that it has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sokovan.entrypoints.embedded.web_server import bound_socket
-from sokovan.entrypoints.proxies.folder_lock import holder_of
+from sokovan.entrypoints.proxies.folder_lock import holders_of
 from sokovan.entrypoints.proxies.listener_copies import taken_listener
 from sokovan.ports.environment import Clock
 
@@ -140,11 +140,10 @@ def gateway_listener(port: int, root: Path, *, host: str, log: Callable[[str], N
 
 
 def end_predecessor(root: Path, log: Callable[[str], None]) -> bool:
-    """Ask the proxy of a server that was killed to end; false if there is none."""
-    process = holder_of(root)
-    if process is None:
-        return False
-    log(f"the proxy of the server before, process {process}, is asked to end")
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGTERM)
-    return True
+    """Ask the proxies of servers that were killed to end; false if there is none."""
+    processes = holders_of(root)
+    for process in processes:
+        log(f"the proxy of the server before, process {process}, is asked to end")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+    return bool(processes)

@@ -1,4 +1,4 @@
-"""The lock of a proxy's folder, seen from outside.
+"""The locks of a proxy's folders, seen from outside.
 
 By itself, so that the server loads nothing of the proxy.
 """
@@ -26,3 +26,10 @@ def holder_of(root: Path) -> int | None:
     finally:
         os.close(handle)
     return None
+
+
+def holders_of(root: Path) -> list[int]:
+    """The processes that hold a lock of a folder or of one in it, outer ones first."""
+    locks = sorted(root.rglob(LOCK_FILE), key=lambda path: (len(path.parts), path))
+    found = (holder_of(path.parent) for path in locks)
+    return list(dict.fromkeys(process for process in found if process is not None))

@@ -48,7 +48,7 @@ class ListenerCopies:
 
 def taken_listener(root: Path) -> socket.socket | None:
     """A copy of the socket of the proxy that runs in a folder; None if it gives none."""
-    for folder in (root, *sorted(root.glob("worker-*"))):
+    for folder in sorted(path.parent for path in root.rglob(SOCKET_FILE)):
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as request:
             request.settimeout(ANSWER_S)
             with _address(folder) as address:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +22,9 @@ from sokovan.wire.serving.proxy_reports import UsageEntry
 from sokovan.wire.serving.serving_codec import MalformedMessage, decode_update
 
 TABLE_FILE, USAGE_FILE = "table.json", "usage.json"
+# The most processes that drain while the next one serves.
+FOLDERS_MAX = 8
+T = TypeVar("T")
 
 
 class ProxyFolderInUse(SokovanError):
@@ -46,6 +51,7 @@ class ProxyFolder:
     """
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self._lock = lock_folder(root)
         self._path = root / LOCK_FILE
         self._table, self._usage = root / TABLE_FILE, root / USAGE_FILE
@@ -66,10 +72,7 @@ class ProxyFolder:
         os.close(self._lock)
 
     def _read_spool(self) -> _Spool:
-        try:
-            return msgspec.json.decode(self._usage.read_bytes(), type=_Spool)
-        except (FileNotFoundError, msgspec.DecodeError, UnicodeError):
-            return _Spool(proxy_id=f"proxy-{secret_text(12)}", incarnation=0)
+        return _spool(self._usage) or _Spool(proxy_id=f"proxy-{secret_text(12)}", incarnation=0)
 
     def save_usage(self) -> None:
         """Write identity and usage durably. Raises OSError."""
@@ -82,14 +85,52 @@ class ProxyFolder:
         """Write the table durably. Raises OSError."""
         write_whole(self._table, content)
 
-    def load_table(self, server: ProxyServer, log: Callable[[str], None]) -> None:
-        """Put the last table in force, if there is a valid one."""
+
+def load_table(root: Path, server: ProxyServer, log: Callable[[str], None]) -> None:
+    """Put the table in force that was saved last and is valid, if there is one.
+
+    It may be of another process of the proxy, in a folder in this one.
+    """
+    for path in sorted(root.rglob(TABLE_FILE), key=_saved_ns, reverse=True):
         try:
-            server.apply(decode_update(self._table.read_bytes()))
+            server.apply(decode_update(path.read_bytes()))
         except FileNotFoundError:
-            return
+            continue
         except MalformedMessage as problem:
             log(f"the table on disk is not used: {problem}")
+        else:
+            return
+
+
+def _saved_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def has_usage(root: Path) -> bool:
+    """Whether a folder has usage that the manager has not stored."""
+    spool = _spool(root / USAGE_FILE)
+    return spool is not None and bool(spool.entries)
+
+
+def _spool(path: Path) -> _Spool | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Spool)
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def in_free_folder(root: Path, use: Callable[[Path], T]) -> T:
+    """Use a folder, or one in it while a process that drains uses that.
+
+    Raises ProxyFolderInUse.
+    """
+    for path in (root, *(root / f"next-{number}" for number in range(1, FOLDERS_MAX))):
+        with contextlib.suppress(ProxyFolderInUse):
+            return use(path)
+    raise ProxyFolderInUse(f"other proxies use {root} and the folders in it")
 
 
 def lock_folder(root: Path) -> int:

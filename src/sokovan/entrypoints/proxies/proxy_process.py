@@ -19,8 +19,9 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.proxies.left_usage import hand_in_left_usage
 from sokovan.entrypoints.proxies.listener_copies import ListenerCopies
-from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, ProxyFolderInUse, lock_folder
+from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, in_free_folder, load_table, lock_folder
 from sokovan.entrypoints.proxies.proxy_workers import run_workers
 from sokovan.entrypoints.settings.listen_address import is_this_machine
 from sokovan.entrypoints.web.file_limits import raise_open_files
@@ -32,7 +33,7 @@ from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.control_link import WAIT_S, ControlLink
 from sokovan.proxy.control.key_lookups import KeyLookups
 from sokovan.proxy.endpoint_connections import Dialler
-from sokovan.proxy.proxy_server import ProxyServer
+from sokovan.proxy.proxy_server import BACKLOG, ProxyServer
 from sokovan.proxy.routing.choice import Draws
 from sokovan.wire.serving.route_table import KeyEntry
 from sokovan.wire.serving.serving_codec import encode
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 # Time that requests under way get when the proxy is stopped.
 DRAIN_S = 30.0
-TRY_S = 0.1
 WATCH_S = 5.0
 # Objects after which the garbage collector looks for cycles.
 GARBAGE_MIN = 20_000
@@ -63,6 +63,7 @@ class ProxyOptions:
     `root` is its folder; each of several `workers` has one of its own in it. `descriptor` is
     a listening socket of the parent process, instead of `host` and `port`. `authority` is the
     file with the certificate of the cluster's authority, for replicas on other machines.
+    `worker` is the number of one of several processes, and `parent` the process that started it.
     """
 
     manager: str
@@ -73,15 +74,19 @@ class ProxyOptions:
     descriptor: int | None = None
     workers: int = 1
     authority: Path | None = None
+    worker: int | None = None
+    parent: int = 0
+
+    @property
+    def home(self) -> Path:
+        """The folder of this process."""
+        return self.root if self.worker is None else self.root / f"worker-{self.worker}"
 
 
-def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
-    """A bound socket. Raises ProxyPortTaken.
-
-    A `shared` one lets other processes bind the same port.
-    """
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A bound socket. Raises ProxyPortTaken."""
     try:
-        return bound_listener(host, port, shared=shared)
+        return bound_listener(host, port)
     except OSError as error:
         raise ProxyPortTaken(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
 
@@ -89,28 +94,27 @@ def listening_socket(host: str, port: int, *, shared: bool) -> socket.socket:
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
     """Run a proxy until SIGINT or SIGTERM. Raises ProxyPortTaken."""
     raise_open_files()
-    several = options.workers > 1
-    with contextlib.closing(_listener(options, shared=several)) as listener:
-        if not several:
+    with contextlib.closing(_listener(options)) as listener:
+        if options.workers == 1:
             return _run(options, listener, log)
-        # It stays bound, so that every process gets the port that it was given; connections go to those that listen.
-        port = listener.getsockname()[1]
+        lock = lock_folder(options.root) if options.descriptor is None else in_free_folder(options.root, lock_folder)
+        parent = os.getpid()
 
         def work(worker: int) -> int:
-            own = replace(options, port=port, root=options.root / f"worker-{worker}")
-            with contextlib.closing(_listener(own, shared=True)) as shared:
-                return _run(own, shared, log)
+            os.close(lock)  # it is the parent's: it ends with that
+            return _run(replace(options, worker=worker, parent=parent), listener, log)
 
-        lock = lock_folder(options.root)
+        # Connections wait here from now on, whichever process takes them.
+        listener.listen(BACKLOG)
         try:
-            return run_workers(options.workers, work, log=log)
+            return run_workers(options.workers, work, log=log, stopping=listener.close)
         finally:
             os.close(lock)
 
 
-def _listener(options: ProxyOptions, *, shared: bool) -> socket.socket:
+def _listener(options: ProxyOptions) -> socket.socket:
     if options.descriptor is None:
-        return listening_socket(options.host, options.port, shared=shared)
+        return listening_socket(options.host, options.port)
     # A copy: each process closes its own.
     return socket.socket(fileno=os.dup(options.descriptor))
 
@@ -140,7 +144,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
     clock, log = SystemClock(), _lossy(log)
-    folder, listeners = await _folder(options, clock), PortListeners()
+    folder, listeners = _folder(options), PortListeners()
     context = ProxyContext(
         loop=loop,
         wall_ms=clock.now_ms,
@@ -154,12 +158,12 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
-    folder.load_table(server, log)
+    load_table(options.root, server, log)
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(server.run()), tasks.create_task(saver.run())]
-        running.append(tasks.create_task(_watch_folder(folder, clock, stopped)))
+        running.append(tasks.create_task(_watch(folder, options, clock, stopped)))
         if options.manager:
-            manager = _Manager(context, options)
+            manager = _Manager(context, options, clock)
 
             def linked(client: httpx2.AsyncClient) -> ControlLink:
                 return ControlLink(
@@ -167,7 +171,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
                 )
 
             running.append(tasks.create_task(manager.follow(linked)))
-        copies = ListenerCopies(options.root, listener) if options.descriptor is not None else None
+        copies = ListenerCopies(folder.root, listener) if options.descriptor is not None else None
         await server.listen(listener)
         host, port = listener.getsockname()[:2]
         log(f"the gateway is ready at http://{f'[{host}]' if ':' in host else host}:{port}")
@@ -190,8 +194,8 @@ class _Manager:
     The client takes longer to load than the rest of the proxy; questions about keys wait for it.
     """
 
-    def __init__(self, context: ProxyContext, options: ProxyOptions) -> None:
-        self._options = options
+    def __init__(self, context: ProxyContext, options: ProxyOptions, clock: Clock) -> None:
+        self._options, self._clock = options, clock
         self._link: asyncio.Future[ControlLink] = context.loop.create_future()
         context.ask_key = KeyLookups(context, self._key).ask
 
@@ -202,6 +206,7 @@ class _Manager:
             self._link.set_result(link)
             tasks.create_task(link.follow_table())
             tasks.create_task(link.send_reports())
+            tasks.create_task(hand_in_left_usage(self._options.root, link, self._clock))
 
     async def _key(self, secret: bytes) -> KeyEntry | None:
         return await (await asyncio.shield(self._link)).key(secret)
@@ -226,24 +231,21 @@ def _lossy(log: Callable[[str], None]) -> Callable[[str], None]:
     return tried
 
 
-async def _watch_folder(folder: ProxyFolder, clock: Clock, stopped: asyncio.Event) -> None:
-    """Stop a proxy whose folder was removed: no server will ask it to end."""
-    while folder.exists:
+async def _watch(folder: ProxyFolder, options: ProxyOptions, clock: Clock, stopped: asyncio.Event) -> None:
+    """Stop a proxy whose folder was removed, or whose parent was killed: no other asks it to end."""
+    while folder.exists and (options.worker is None or os.getppid() == options.parent):
         await clock.sleep(WATCH_S)
     stopped.set()
 
 
-async def _folder(options: ProxyOptions, clock: Clock) -> ProxyFolder:
+def _folder(options: ProxyOptions) -> ProxyFolder:
     """The folder of this process. Raises ProxyFolderInUse.
 
-    One that a parent process starts waits for the proxy of an earlier one to drain.
+    One that a parent process starts takes another while the process before it drains.
     """
-    tries = 1 if options.descriptor is None else int((DRAIN_S + 5) / TRY_S)
-    for _ in range(tries - 1):
-        with contextlib.suppress(ProxyFolderInUse):
-            return ProxyFolder(options.root)
-        await clock.sleep(TRY_S)
-    return ProxyFolder(options.root)
+    if options.descriptor is None and options.worker is None:
+        return ProxyFolder(options.home)
+    return in_free_folder(options.home, ProxyFolder)
 
 
 def _client(options: ProxyOptions) -> httpx2.AsyncClient:

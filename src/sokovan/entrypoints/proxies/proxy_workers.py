@@ -1,4 +1,8 @@
-"""Several processes of one proxy, which share a port by SO_REUSEPORT."""
+"""Several processes of one proxy, which share a listening socket.
+
+A connection waits in the socket's queue, and not in that of one process: none is lost with a
+process that ends before it has taken it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,12 @@ PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 10.0
 STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run_workers(count: int, work: Callable[[int], int], *, log: Callable[[str], None]) -> int:
+def run_workers(
+    count: int, work: Callable[[int], int], *, log: Callable[[str], None], stopping: Callable[[], None] = lambda: None
+) -> int:
     """Run `work` in `count` forked processes until SIGINT or SIGTERM.
 
-    One that ends by itself is started again, with growing pauses. The caller has no other
+    That calls `stopping`. One that ends by itself is started again, with growing pauses. The caller has no other
     thread and no event loop.
     """
     workers: dict[int, int] = {}
@@ -25,6 +31,7 @@ def run_workers(count: int, work: Callable[[int], int], *, log: Callable[[str], 
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopped.set()
+        stopping()
         for process in list(workers):
             with contextlib.suppress(ProcessLookupError):  # it may have ended a moment ago
                 os.kill(process, signal.SIGTERM)

@@ -28,7 +28,8 @@ UNREAD_MS = 120_000
 UNHEALTHY_MS = 5_000
 # The status with which an engine refuses an inference call that its own queue has no place for.
 FULL_STATUS = 429
-_BROKEN = frozenset({"refused", "reset", "malformed-response", FOREIGN})
+# Nobody of the deployment listens at its port: no request is sent there.
+_ABSENT = frozenset({"refused", FOREIGN})
 
 
 class ClientSide(Protocol):
@@ -138,7 +139,8 @@ class Attempt:
         now_ms, endpoint = self._context.now_ms(), self.endpoint
         endpoint.last_error = cause
         self.route.counters_of(endpoint.entry.revision).failed += 1
-        if cause in _BROKEN:
+        # A connection that was lost ejects at once only where another endpoint takes the requests.
+        if cause in _ABSENT or (cause == "reset" and self.route.others_alive(endpoint, now_ms)):
             endpoint.ejection.broken(now_ms, "refused" if cause == "refused" else "reset")
         else:
             endpoint.ejection.failed(now_ms, cause, rate_allowed=not self.route.half_ejected(now_ms))

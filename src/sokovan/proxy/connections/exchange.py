@@ -280,11 +280,7 @@ class Exchange:
 
     def _others_serve(self, route: RouteState[Any], failed: EndpointState) -> bool:
         """Whether another endpoint is busy now, or about to serve."""
-        now_ms = self._context.now_ms()
-        busy = any(
-            one is not failed and one.alive(now_ms) for pool in route.pools if pool.weight for one in pool.endpoints
-        )
-        return busy or route.warming()
+        return route.others_alive(failed, self._context.now_ms()) or route.warming()
 
     def _queue_full(self, route: RouteState[Any]) -> bool:
         return route.queue.length >= route.entry.limits.queued_max

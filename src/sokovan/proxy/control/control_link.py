@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.token_leases import LeaseTerm
+from sokovan.proxy.accounts.usage_ledger import UsageLedger
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.routing.table_state import StaleDelta
 from sokovan.wire.serving.key_questions import KEYS_PATH, KeyQuestion
@@ -128,6 +129,22 @@ class ControlLink:
         self._lease(answer)
         if stored:
             await asyncio.to_thread(self._save_usage)
+
+    async def hand_in(self, identity: ProxyIdentity, ledger: UsageLedger) -> bool:
+        """Send the usage of a process that has ended; false if none was stored.
+
+        Raises ManagerAway, MalformedMessage.
+        """
+        table = self._context.table
+        report = ProxyReport(
+            proxy_id=identity.proxy_id,
+            incarnation=identity.incarnation,
+            epoch=table.epoch,
+            version=table.version,
+            usage=ledger.unsent(),
+        )
+        answer = decode_answer(await self._call("POST", REPORTS_PATH, content=encode(report)))
+        return ledger.stored(answer.usage_sequence)
 
     def _lease(self, answer: ReportAnswer) -> None:
         """Take over leases of budgets, and admit the requests that waited for them."""

@@ -1,8 +1,9 @@
 """Passive ejection: an endpoint that fails gets no requests for a while.
 
-Refused and reset connections eject at once; gateway errors and time-outs after three in a
-row, or at half of at least twenty requests in ten seconds. Answers of 4xx, 429 among them,
-never count: they say something about the request, not about the endpoint.
+Refused connections eject at once, and lost ones where another endpoint serves; gateway errors,
+malformed answers and time-outs after three in a row, or at half of at least twenty requests in
+ten seconds. Answers of 4xx, 429 among them, never count: they say something about the request,
+not about the endpoint.
 """
 
 from __future__ import annotations

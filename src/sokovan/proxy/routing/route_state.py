@@ -117,6 +117,12 @@ class RouteState(Generic[W]):
         """Whether an endpoint with weight could take requests, perhaps later."""
         return any(one.alive(now_ms) for pool in self.pools if pool.weight for one in pool.endpoints)
 
+    def others_alive(self, endpoint: EndpointState, now_ms: int) -> bool:
+        """Whether another endpoint with weight could take requests, perhaps later."""
+        return any(
+            one is not endpoint and one.alive(now_ms) for pool in self.pools if pool.weight for one in pool.endpoints
+        )
+
     def warming(self) -> bool:
         """Whether a replica is about to become ACTIVE."""
         return any(one.entry.state == "WARMING" for one in self.endpoints.values())

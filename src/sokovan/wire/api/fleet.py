@@ -23,6 +23,16 @@ class AgentFailureView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFiguresView:
+    """The use of a device as its agent measured it last; null where unknown."""
+
+    use_percent: int | None = None
+    memory_used_bytes: int | None = None
+    memory_bytes: int | None = None
+    temperature_c: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentView:
     """One agent.
 
@@ -30,7 +40,8 @@ class AgentView:
     With `failing_since` it gets no new kernels until a probe succeeds on it.
     `operator_labels` are those of its labels that operators gave it. `taints` are written
     as KEY or KEY=VALUE. `images` are those that kernels can start in at once.
-    `device_faults` are devices that get no new kernels, with the reason.
+    `device_faults` are devices that get no new kernels, with the reason. `devices` are what
+    those that can be measured do; lists leave it out.
     """
 
     id: str
@@ -56,6 +67,7 @@ class AgentView:
     shard: str | None = None
     images: list[str] = field(default_factory=list)
     device_faults: dict[str, str] = field(default_factory=dict)
+    devices: dict[str, DeviceFiguresView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +92,14 @@ class DeviceHolder:
 class FleetView:
     """Agents and their devices as columns, which are short for many of them.
 
-    Equal places of `agents` to `hypernode`, and of `device` to `device_fault`, belong together.
+    Equal places of `agents` to `hypernode`, and of `device` to `device_temperature`, belong together.
     `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
-    `holders`; -1 is none, and -2 a holder that the caller may not see. A device with a
-    fault gets no new kernels. `failing` says by agent why it gets none for now, `slots` and
-    `used` are sums over all agents.
+    `holders`; -1 is none, and -2 a holder that the caller may not see. `hypernode_parent` is the
+    HyperNode above each of `hypernodes`. A device with a
+    fault gets no new kernels. `device_use` and `device_memory` are percents, `device_temperature`
+    degrees Celsius, as agents measured them last; -1 is unknown, and without any figure they are
+    empty. `failing` says by agent why it gets none for now, `slots` and `used` are sums over all
+    agents.
     """
 
     as_of: str
@@ -102,9 +117,13 @@ class FleetView:
     device_used: list[int]
     device_holder: list[int]
     device_fault: list[str] = field(default_factory=list)
+    device_use: list[int] = field(default_factory=list)
+    device_memory: list[int] = field(default_factory=list)
+    device_temperature: list[int] = field(default_factory=list)
     failing: dict[str, str] = field(default_factory=dict)
     slots: dict[str, int] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
+    hypernode_parent: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from sokovan.agent.link.translation import event_of, heartbeat_of, reply_of
 from sokovan.agent.messages import CreateRequested, DevicesChecked
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.ports.agent_gateway import GoneProof, ImageReport, ImageState
-from sokovan.ports.agent_states import AgentState, KernelReport
+from sokovan.ports.agent_states import AgentState, DeviceFigures, KernelReport
 from sokovan.ports.runtime import KernelState, LogPart
 from sokovan.wire.frames import CreateKernel, ImageStatus, KernelEntry, KernelGone, LogData, MountEntry, Request
 from sokovan.wire.frames import Heartbeat as HeartbeatFrame
@@ -30,6 +30,8 @@ FULL = CreateKernel(
     processes_max=100,
     log_bytes_max=1 << 20,
 )
+
+FIGURES = DeviceFigures(71, 3 << 30, 4 << 30, None)
 
 
 def test_a_launch_arrives_as_it_was_sent() -> None:
@@ -61,7 +63,7 @@ def test_a_heartbeat_arrives_as_it_was_sent() -> None:
     agent.start(launch())
     agent.observe(seen(state=KernelState.EXITED, exit_code=9, reason="signal 9"))
     agent.apply(DevicesChecked({"gpu0": "it is lost"}))
-    beat = heartbeat_of(agent.table, sequence=4, load={"load_milli": 1500})
+    beat = heartbeat_of(agent.table, sequence=4, load={"load_milli": 1500}, devices={"gpu1": FIGURES})
 
     assert state_of(AgentId("a1"), beat) == AgentState(
         AgentId("a1"),
@@ -70,6 +72,7 @@ def test_a_heartbeat_arrives_as_it_was_sent() -> None:
         kernels=(KernelReport(key().kernel_id, 1, running=False, exit_code=9, reason="signal 9"),),
         load={"load_milli": 1500},
         faults={"gpu0": "it is lost"},
+        devices={"gpu1": FIGURES},
     )
 
 

@@ -142,3 +142,13 @@ async def test_a_heartbeat_lists_every_kernel_and_is_numbered(rig: Rig) -> None:
         ("k3", False, None),
     ]
     assert (state.incarnation, rig.agent.heartbeat().sequence) == (3, state.sequence + 1)
+
+
+async def test_a_heartbeat_says_that_the_devices_of_running_kernels_work(rig: Rig) -> None:
+    rig.create("k1", 1, devices={"cuda.device": ("gpu1",)})
+    assert [one.use_percent for one in rig.agent.heartbeat().devices.values()] == [0, 0], "it is being started"
+    await rig.advance(1)
+    idle, busy = rig.agent.heartbeat().devices.values()
+    assert (idle.use_percent, busy.use_percent != 0) == (0, True)
+    await rig.end()
+    assert [one.use_percent for one in rig.agent.heartbeat().devices.values()] == [0, 0]

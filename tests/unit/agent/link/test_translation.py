@@ -26,6 +26,7 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.records import DETAIL_MAX, Device
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.agent_gateway import ImageReport, ImageState
+from sokovan.ports.agent_states import DeviceFigures
 from sokovan.ports.runtime import KernelState
 from sokovan.wire import frames
 from sokovan.wire.link_codec import decode, encode
@@ -85,17 +86,19 @@ def test_a_heartbeat_lists_every_kernel() -> None:
     agent = SupervisorHarness()
     for name in ("b", "a"):
         agent.create(launch(name))
-    send_heartbeat = heartbeat_of(agent.table, sequence=1, load={})
+    send_heartbeat = heartbeat_of(agent.table, sequence=1, load={}, devices={})
 
     assert [entry.kernel_id for entry in send_heartbeat.kernels] == ["a", "b"]
     assert send_heartbeat.faults == {}
 
 
-def test_a_heartbeat_names_the_faults_of_devices() -> None:
+def test_a_heartbeat_names_the_faults_and_the_figures_of_devices() -> None:
     table = replace(SupervisorHarness().table, device_faults={"gpu0": "it is lost"})
-    beat = heartbeat_of(table, sequence=1, load={})
+    figures = DeviceFigures(71, 3 << 30, None, 64)
+    beat = heartbeat_of(table, sequence=1, load={}, devices={"gpu1": figures})
     assert decode(encode(beat)) == beat
     assert beat.faults == {"gpu0": "it is lost"}
+    assert beat.devices == {"gpu1": frames.DeviceLoad(71, 3 << 30, None, 64)}
 
 
 def test_words_that_are_too_long_for_a_frame_are_cut() -> None:
@@ -122,7 +125,7 @@ def test_a_report_of_any_number_of_kernels_fits_into_a_frame() -> None:
         tombstones=Tombstones(dict.fromkeys(old, Tombstone(1))),
     )
     beat, hello = (
-        heartbeat_of(table, sequence=1, load={}),
+        heartbeat_of(table, sequence=1, load={}, devices={}),
         hello_of(Inventory(AgentId("a1"), NO_SLOTS, "x86_64"), table),
     )
     for frame in (beat, hello):

@@ -110,12 +110,15 @@ def test_devices_are_listed_with_their_sessions(server: CannedServer, sokovan: S
         "device_used": [1, 0, 1],
         "device_holder": [0, -1, -2],
         "device_fault": ["", "", "lost"],
+        "device_use": [97, 0, -1],
+        "device_memory": [80, 0, -1],
+        "device_temperature": [64, 31, -1],
     }
     server.says("GET fleet", fleet)
     rows = [line.split() for line in sokovan("agent", "devices")[1].splitlines()[1:]]
     assert rows == [
-        ["a1", "r1", "gpu0", "cuda.device", "1/1", "train", "ada", "-"],
-        ["a1", "r1", "gpu1", "cuda.device", "0/1", "-", "-", "-"],
-        ["a2", "-", "gpu0", "cuda.device", "1/1", "-", "-", "lost"],
+        ["a1", "r1", "gpu0", "cuda.device", "1/1", "train", "ada", "97%", "80%", "64C", "-"],
+        ["a1", "r1", "gpu1", "cuda.device", "0/1", "-", "-", "0%", "0%", "31C", "-"],
+        ["a2", "-", "gpu0", "cuda.device", "1/1", "-", "-", "-", "-", "-", "lost"],
     ]
     assert len(sokovan("agent", "devices", "a2")[1].splitlines()) == 2

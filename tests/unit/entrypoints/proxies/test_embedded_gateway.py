@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +16,18 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
-from tests.unit.proxy.running_proxy import LIMIT_S
+from sokovan.wire.serving.serving_codec import encode
+from tests.unit.proxy.running_proxy import (
+    LIMIT_S,
+    SeenRequest,
+    call,
+    endpoint_of,
+    engines,
+    json_answer,
+    route_of,
+    status_of,
+    table_of,
+)
 
 HOLD = """
 import os, signal, socket, sys
@@ -128,3 +141,63 @@ def test_the_socket_of_the_proxy_of_a_killed_server_is_taken_over_open(tmp_path:
         socket.create_connection((host, port)).close()
     proxy.stderr.close()
     assert not list(root.glob("*.sock"))
+
+
+@contextlib.asynccontextmanager
+async def started(root: Path, listener: socket.socket, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A proxy that is ready, on a socket of this process; none of its processes is left at the end."""
+    descriptor = listener.fileno()
+    program = [sys.executable, "-m", "sokovan", "proxy", "--listen", f"fd:{descriptor}", "--root", str(root), *words]
+    proxy = await asyncio.create_subprocess_exec(
+        *program, stderr=asyncio.subprocess.PIPE, pass_fds=(descriptor,), start_new_session=True
+    )
+    assert proxy.stderr is not None
+    try:
+        assert b"ready" in await proxy.stderr.readline()
+        yield proxy
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(proxy.pid, signal.SIGKILL)
+        await proxy.wait()
+
+
+async def asked(port: int) -> int:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(call())
+    answer = await reader.read()
+    writer.transport.abort()
+    return status_of(answer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_requests_are_answered_at_once_while_the_proxy_before_ends_a_stream(tmp_path: Path, workers: str) -> None:
+    goes_on = asyncio.Event()
+
+    async def answer(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        if b"stream" not in request.body:
+            await json_answer()(request, writer)
+            return
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab")
+        await goes_on.wait()
+        writer.write(b"cd")
+
+    async with asyncio.timeout(LIMIT_S), engines(answer) as (engine,), contextlib.AsyncExitStack() as stack:
+        (tmp_path / "table.json").write_bytes(encode(table_of(route_of(endpoint_of(engine)))))
+        first = gateway_listener(0, tmp_path, host="127.0.0.1", log=lambda _line: None)
+        port = first.getsockname()[1]
+        before = await stack.enter_async_context(started(tmp_path, first, "--workers", workers))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(call(body=b'{"model": "chat", "messages": [], "stream": true}'))
+        assert (await reader.readuntil(b"ab")).startswith(b"HTTP/1.1 200")
+        first.close()  # the server is killed, and starts again
+        listener = gateway_listener(0, tmp_path, host="127.0.0.1", log=lambda _line: None)
+        await stack.enter_async_context(started(tmp_path, listener, "--workers", workers))
+
+        assert await asked(port) == 200
+        assert before.returncode is None
+        goes_on.set()
+        assert await reader.read() == b"cd"
+        assert await before.wait() == 0
+        writer.transport.abort()
+        listener.close()

@@ -1,4 +1,4 @@
-"""Listening sockets: what is written is sent at once, and a port is shared only on request."""
+"""Listening sockets: what is written is sent at once, and no port is bound twice."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ async def test_small_parts_of_a_response_do_not_wait_for_each_other() -> None:
             await writer.wait_closed()
 
 
-def test_only_a_shared_port_is_bound_twice() -> None:
-    with bound_listener("127.0.0.1", 0, shared=True) as first:
+def test_a_port_at_which_one_listens_is_not_bound_twice() -> None:
+    with bound_listener("127.0.0.1", 0, backlog=8) as first:
         port = first.getsockname()[1]
-        bound_listener("127.0.0.1", port, shared=True).close()
-        first.listen()
         with pytest.raises(OSError, match="in use"):
             bound_listener("127.0.0.1", port)

@@ -25,6 +25,22 @@ async def reset(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
+async def malformed(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}")
+    await writer.drain()
+
+
+def at_first(answer: Answer, times: int) -> Answer:
+    """An engine whose first answers are others."""
+    seen: list[SeenRequest] = []
+
+    async def some(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        seen.append(request)
+        await (answer if len(seen) <= times else json_answer())(request, writer)
+
+    return some
+
+
 async def hang(_request: SeenRequest, _writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
@@ -60,6 +76,51 @@ async def test_an_answer_of_500_is_a_failure_of_its_revision_and_ejects_nothing(
         route = proxy.context.table.routes["deployment-1"]
         assert sum(one.failed for one in route.counters.values()) == 1
         assert not route.endpoints["k1.1"].last_error
+
+
+@pytest.mark.parametrize("fault", [malformed, reset])
+async def test_a_single_fault_does_not_eject_the_last_replica(fault: Answer) -> None:
+    async with (
+        engines(at_first(fault, 1)) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        statuses = [status_of(await proxy.send(call())) for _ in range(2)]
+
+        assert statuses == [502, 200]
+        assert proxy.context.table.routes["deployment-1"].endpoints["k1.1"].ejection.count == 0
+
+
+@pytest.mark.parametrize(("fault", "cause"), [(malformed, "malformed-response"), (reset, "reset")])
+async def test_three_faults_in_a_row_eject_the_last_replica_too(fault: Answer, cause: str) -> None:
+    async with (
+        engines(fault) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        statuses = [status_of(await proxy.send(call())) for _ in range(4)]
+
+        assert statuses == [502, 502, 502, 503]
+        assert proxy.context.table.routes["deployment-1"].endpoints["k1.1"].ejection.causes == {cause: 1}
+
+
+async def test_a_malformed_answer_is_tried_elsewhere_and_ejects_none_of_two() -> None:
+    async with (
+        engines(at_first(malformed, 1), at_first(malformed, 1)) as (one, two),
+        proxy_with(table_of(route_of(endpoint_of(one), endpoint_of(two, 2)))) as proxy,
+    ):
+        assert status_of(await proxy.send(call())) == 200
+        found = proxy.context.table.routes["deployment-1"].endpoints.values()
+        assert [each.ejection.count for each in found] == [0, 0]
+
+
+async def test_a_lost_connection_ejects_at_once_while_another_replica_serves() -> None:
+    async with (
+        engines(reset, json_answer()) as (one, two),
+        proxy_with(table_of(route_of(endpoint_of(one), endpoint_of(two, 2)))) as proxy,
+    ):
+        statuses = [status_of(await proxy.send(call())) for _ in range(3)]
+
+        assert statuses == [200, 200, 200]
+        assert proxy.context.table.routes["deployment-1"].endpoints["k1.1"].ejection.causes == {"reset": 1}
 
 
 async def test_an_idle_connection_that_was_closed_is_replaced_without_blame() -> None:

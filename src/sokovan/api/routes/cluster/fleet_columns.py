@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.topology import fleet_view
+from sokovan.api.mapping.topology import fleet_view, measured_fleet
 from sokovan.api.operations import ApiOperation, json_response
-from sokovan.domain.owners.access import session_scope
+from sokovan.api.request_bodies import JSON_MEDIA
+from sokovan.domain.ids import AgentId
+from sokovan.domain.owners.access import Ownership, session_scope
 from sokovan.domain.records import AgentRecord, HeldDevice
 from sokovan.orchestrator.topology_changes import topology_state
+from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import FleetView
 
@@ -32,6 +35,8 @@ class FleetState:
     agents: Sequence[AgentRecord]
     parents: Mapping[str, str]
     held: Sequence[HeldDevice]
+    # Answers by what their readers may see: pages that are notified of a change read it together.
+    bodies: dict[Ownership, bytes] = field(default_factory=dict)
 
 
 class FleetRoutes:
@@ -40,6 +45,7 @@ class FleetRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         self._store, self._clock, self._gateway = dependencies.store, dependencies.clock, dependencies.gateway
+        self._agents = dependencies.agents
         self._reading, self._state = asyncio.Lock(), None
 
     _state: FleetState | None
@@ -55,6 +61,12 @@ class FleetRoutes:
         """
         scope = session_scope(principal_of(request.scope).subject)
         state = await self._current()
+        body = state.bodies.get(scope)
+        if body is None:
+            body = state.bodies[scope] = bytes(json_response(self._view(state, scope, await self._agents.fresh())).body)
+        return Response(body, media_type=JSON_MEDIA)
+
+    def _view(self, state: FleetState, scope: Ownership, states: Mapping[AgentId, AgentState]) -> FleetView:
         view = fleet_view(
             state.agents,
             state.parents,
@@ -63,7 +75,7 @@ class FleetRoutes:
             sees=lambda one: scope.user in {"", one.user} and scope.domain in {"", one.domain},
             is_connected=self._gateway.connected,
         )
-        return json_response(view)
+        return measured_fleet(view, state.agents, states)
 
     async def _current(self) -> FleetState:
         async with self._reading:
@@ -77,6 +89,6 @@ class FleetRoutes:
         before = self._state
         known = {} if before is None else {one.info.agent_id: one for one in before.agents}
         found = await topology_state(unit, known=known)
-        names = {str(one.info.agent_id) for one in found.agents}
+        names = {str(one.info.agent_id) for one in found.agents} | {node.name for node in found.hypernodes}
         parents = {member: node.name for node in found.hypernodes for member in node.members if member in names}
         return FleetState(read_ms, unit.now_ms, found.agents, parents, await unit.ledger.held_devices())

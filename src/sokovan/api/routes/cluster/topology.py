@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, TypeAlias
 
 from fastapi import Query
@@ -14,14 +17,24 @@ from sokovan.api.access.lookup import require_role
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.topology import change_view, topology_of, topology_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
+from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.domain.cluster.topology_rules import TOPOLOGY, Topology
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
-from sokovan.orchestrator.topology_changes import apply_topology, broken_constraints, topology_state
+from sokovan.orchestrator.topology_changes import TopologyState, apply_topology, broken_constraints, topology_state
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.topology import TopologyBody, TopologyChangeView, TopologyView
 
 DryRun: TypeAlias = Annotated[bool, Query(description="Only check the change, and store nothing.")]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTopology:
+    """The answer for a state, and its tag; good until the state differs."""
+
+    state: TopologyState
+    body: bytes
+    tag: str
 
 
 class TopologyRoutes:
@@ -29,12 +42,17 @@ class TopologyRoutes:
 
     def __init__(self, context: ApiContext) -> None:
         self._store, self._hints = context.dependencies.store, context.dependencies.hints
+        self._encoding, self._encoded = asyncio.Lock(), None
+
+    _encoded: EncodedTopology | None
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         tag, path = "topology", "/api/v1/topology"
         return [
-            ApiOperation(method="GET", path=path, endpoint=self.show, tag=tag, answer=TopologyView),
+            ApiOperation(
+                method="GET", path=path, endpoint=self.show, tag=tag, answer=TopologyView, also={304: None}
+            ),
             ApiOperation(
                 method="PUT", path=path, endpoint=self.put, tag=tag, body=TopologyBody, answer=TopologyChangeView
             ),
@@ -43,9 +61,27 @@ class TopologyRoutes:
             ),
         ]  # fmt: skip
 
-    async def show(self) -> Response:
-        """Show the topology, and the tree with its capacities."""
-        return json_response(topology_view(await self._store.read(topology_state)))
+    async def show(self, request: Request) -> Response:
+        """Show the topology, and the tree with its capacities.
+
+        With the `ETag` of an answer in `If-None-Match`, the next one has no content unless it differs.
+        """
+        found = await self._current()
+        headers = {"ETag": found.tag}
+        if found.tag in [tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+        return Response(found.body, media_type=JSON_MEDIA, headers=headers)
+
+    async def _current(self) -> EncodedTopology:
+        """Agents that have not changed are not read again, and a tree of the same agents is not built again."""
+        async with self._encoding:
+            before = self._encoded
+            known = {} if before is None else {one.info.agent_id: one for one in before.state.agents}
+            state = await self._store.read(lambda unit: topology_state(unit, known=known))
+            if before is None or not _is_same(before.state, state):
+                body = bytes(json_response(topology_view(state)).body)
+                before = self._encoded = EncodedTopology(state, body, f'"{sha256(body).hexdigest()[:32]}"')
+            return before
 
     async def put(self, request: Request, dry_run: DryRun = False) -> Response:  # noqa: FBT002  # a parameter
         """Replace the topology; administrators only.
@@ -85,6 +121,15 @@ class TopologyRoutes:
         if change.applied:
             await self._hints.set(SESSIONS_HINT)
         return json_response(change)
+
+
+def _is_same(one: TopologyState, other: TopologyState) -> bool:
+    """Whether two states are of the same topology and of the same versions of the same agents."""
+    return (
+        len(one.agents) == len(other.agents)
+        and all(agent is now for agent, now in zip(one.agents, other.agents, strict=True))
+        and one.topology == other.topology
+    )
 
 
 def _administrator(request: Request) -> AuthenticatedPrincipal:

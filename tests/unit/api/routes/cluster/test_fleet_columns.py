@@ -9,6 +9,7 @@ import pytest
 from sokovan.api.routes.cluster.fleet_columns import KEPT_MS
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import AgentId
+from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness, member
 
@@ -28,10 +29,15 @@ async def test_devices_are_listed_with_the_sessions_that_hold_them() -> None:
     clock = VirtualClock()
     async with api_harness(clock=clock) as api:
         await api.cluster.agent("a2", slots={"cpu": 1000, "mem": 1 << 30})
-        topology = {"tiers": [{"name": "rack"}], "hypernodes": [{"name": "r1", "tier": "rack", "members": ["a1"]}]}
+        nodes = [
+            {"name": "r1", "tier": "rack", "members": ["a1"]},
+            {"name": "z1", "tier": "zone", "members": ["r1"]},
+        ]
+        topology = {"tiers": [{"name": "rack"}, {"name": "zone"}], "hypernodes": nodes}
         assert (await api.call("PUT", "/topology", json=topology)).status_code == 200
         before = await fleet(api)
-        assert (before["agents"], before["hypernodes"], before["hypernode"]) == (["a1", "a2"], ["r1"], [0, -1])
+        assert (before["agents"], before["hypernodes"], before["hypernode"]) == (["a1", "a2"], ["r1", "z1"], [0, -1])
+        assert before["hypernode_parent"] == [1, -1]
         assert (before["device_agent"], before["device_used"], before["device_holder"]) == ([0] * 4, [0] * 4, [-1] * 4)
         await api.run("train", NORTH, slots=SLOTS)
         assert (await fleet(api))["device_used"] == [0] * 4, "it is read once a second at most"
@@ -57,6 +63,25 @@ async def test_devices_are_listed_with_the_sessions_that_hold_them() -> None:
         assert (hidden["holders"], sorted(hidden["device_holder"])) == ([], [-2, -2, -1, -1])
         assert hidden["device_used"] == after["device_used"]
         assert (await fleet(api, NORTH))["holders"] == after["holders"]
+
+
+async def test_figures_of_devices_come_from_the_last_heartbeat() -> None:
+    clock = VirtualClock()
+    async with api_harness(clock=clock) as api:
+        found = await fleet(api)
+        assert (found["device_use"], found["device_memory"], found["device_temperature"]) == ([], [], [])
+        gpu0, gpu1 = found["device"][:2]
+        figures = {gpu0: DeviceFigures(71, 3 << 30, 4 << 30, 64), gpu1: DeviceFigures(temperature_c=30)}
+        await api.dependencies.agents.put(AgentState(AgentId("a1"), 1, 1, devices=figures), ttl_s=60)
+        await clock.advance(KEPT_MS / 1000)
+        found = await fleet(api)
+        unknown = [-1] * (len(found["device"]) - 2)
+        assert found["device_use"] == [71, -1, *unknown]
+        assert found["device_memory"] == [75, -1, *unknown]
+        assert found["device_temperature"] == [64, 30, *unknown]
+        shown = (await api.get("/agents/a1")).json()["devices"]
+        assert (shown[gpu0]["memory_used_bytes"], shown[gpu1]["use_percent"]) == (3 << 30, None)
+        assert {len(one["devices"]) for one in (await api.get("/agents")).json()["items"]} == {0}
 
 
 async def test_a_key_is_needed_and_parameters_are_refused(api: ApiHarness) -> None:

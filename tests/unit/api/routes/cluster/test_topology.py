@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.api.api_harness import ApiHarness, domain_admin, member
+from tests.unit.api.api_harness import ApiHarness, api_harness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -40,6 +40,21 @@ async def test_a_topology_is_checked_applied_and_removed(api: ApiHarness) -> Non
     assert (await api.call("DELETE", "/topology")).json()["applied"]
     assert (await api.call("DELETE", "/topology")).status_code == 404
     assert (await api.call("DELETE", "/topology?dry_run=true")).status_code == 404
+
+
+async def test_the_tree_is_sent_again_only_if_it_differs() -> None:
+    async with api_harness() as api:
+        first = await api.get("/topology")
+        tag = first.headers["ETag"]
+        again = await api.call("GET", "/topology", headers={"If-None-Match": f'"other", {tag}'})
+        assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", tag)
+        await api.cluster.agent("another", devices=False)
+        changed = await api.call("GET", "/topology", headers={"If-None-Match": tag})
+        assert changed.status_code == 200
+        assert len(changed.json()["tree"]) == len(first.json()["tree"]) + 1
+        assert (await api.call("PATCH", "/agents/another", json={"action": "drain"})).status_code == 200
+        drained = (await api.get("/topology")).json()["tree"]
+        assert {node["name"]: node["status"] for node in drained}["another"] == "draining"
 
 
 @pytest.mark.parametrize(
