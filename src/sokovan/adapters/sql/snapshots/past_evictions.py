@@ -69,9 +69,9 @@ class PastEvictions:
 
 
 def overdue_ms(evictions: str) -> int:
-    """Until when the room of ending kernels is expected, by the stored receipts of their session.
+    """Until when the room of ending kernels is expected.
 
-    One that was not evicted is waited for however long it takes.
+    It follows from the stored receipts of their session. One that was not evicted is waited for however long it takes.
     """
     receipts = evictions_of(evictions)
     return receipts[-1].evict_at_ms + _OVERDUE_MS if receipts and receipts[-1].is_open else FOREVER_MS

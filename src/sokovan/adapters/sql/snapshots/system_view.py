@@ -113,7 +113,10 @@ class SystemView:
         return known
 
     def set_releasing(self, kernel: Any, *, late_ms: int) -> None:
-        """Record a TERMINATING kernel, which holds its slots until a proof; they are expected until a time."""
+        """Record a TERMINATING kernel that still holds its slots.
+
+        They are expected to be free by `late_ms`.
+        """
         agent = AgentId(kernel.agent_id)
         self._releasing[kernel.kernel_id] = agent
         self._releasing_on.setdefault(agent, {})[kernel.kernel_id] = (slots_of(kernel.slots), late_ms)

@@ -147,7 +147,10 @@ def _uses_of(session: SessionRecord, now_ms: int) -> Iterator[AgentUse]:
 
 
 def without_strangers(principal: AuthenticatedPrincipal, booking: Booking) -> Booking:
-    """The booking as someone sees it who may not change it: of its users and groups, his own."""
+    """The booking as the caller may see it.
+
+    Those who may not change it see of its users and groups only themselves and their own.
+    """
     subject = principal.subject
     if role_may(subject, Action.CHANGE, ObjectKind.BOOKING):
         return booking

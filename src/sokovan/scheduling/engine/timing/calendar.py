@@ -131,13 +131,13 @@ class Calendar:
             return PendingReason(Code.BOOKED, f"its booking {booking.name} {problem}")
         return None
 
-    def prepare(self, pending: PendingSession) -> None:
-        """Let a session be tried: without its own hold, with the blocks that concern it."""
-        self.release(str(pending.session.session_id))
-        self.limit(pending)
+    def prepare(self, pending: PendingSession, *, holding: bool = False) -> None:
+        """Let a session be tried with the blocks that concern it.
 
-    def limit(self, pending: PendingSession) -> None:
-        """Let the kernels of a session need room in the blocks that concern it."""
+        It gives up what is held for it, unless it goes on `holding` that.
+        """
+        if not holding:
+            self.release(str(pending.session.session_id))
         blocks = self._concerning(pending.session, pending.session.ends_by(self.now_ms))
         for batch in (*pending.batches, *pending.best_effort):
             batch.shape = batch.shape.during(blocks, self._workspace)
