@@ -31,6 +31,9 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 NAME = "five"
 SMALL = ("--cpus", "0.2", "--mem", "128MiB")
 LIMIT_S = 240
+UPDATED = shown_by(
+    "test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back", deployment="running:revision_activated"
+)
 HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 
 
@@ -271,87 +274,6 @@ def test_a_monthly_budget_is_counted_exactly_and_ends_with_a_time(served: tuple[
 
     until(lambda: shown()["tokens_used"] == used, limit_s=LIMIT_S, what="the usage is reported")
     assert shown()["renewed_at"].endswith("-01T00:00:00.000Z")
-
-
-FAILS_AND_ENDS = shown_by(
-    "test_a_deployment_is_scaled_fails_recovers_and_is_deleted_and_its_history_says_so",
-    deployment="""pending:replicas_requested provisioning:scale_requested provisioning:scaled
-        provisioning:replicas_healthy running:scale_requested running:scaled running:delete_requested
-        destroying:replicas_gone""",
-    route="""pending:configured provisioning:endpoint_healthy running:endpoints_changed running:health_failed
-        error:endpoint_healthy running:delete_requested terminating:configuration_removed""",
-)
-NEVER_READY = shown_by(
-    "test_a_deployment_that_never_served_is_deleted",
-    deployment="provisioning:delete_requested",
-    route="provisioning:delete_requested",
-)
-DELETED_IN_ERROR = shown_by(
-    "test_a_deployment_whose_replica_does_not_come_back_is_deleted", route="error:delete_requested"
-)
-UPDATED = shown_by(
-    "test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back", deployment="running:revision_activated"
-)
-
-
-def detached(server: Embedded, name: str, *arguments: str) -> str:
-    """The id of a new deployment that is not waited for."""
-    done = server.cli("serve", "toy", "--name", name, *SMALL, "--detach", "--json", "--", *arguments)
-    assert done.returncode == 0, done.stderr
-    return str(server.cli_json("deployment", "show", name)["id"])
-
-
-def route_is(server: Embedded, name: str, status: str) -> None:
-    until(
-        lambda: server.cli_json("route", "show", name)["status"] == status,
-        limit_s=LIMIT_S,
-        what=f"the route is {status}",
-        tell=lambda: server.cli("deployment", "events", name).stdout,
-    )
-
-
-def removed(server: Embedded, name: str) -> None:
-    assert server.cli("deployment", "rm", name, "--yes").returncode == 0
-    until(lambda: name not in server.cli("deployment", "ls").stdout, limit_s=LIMIT_S, what="it is gone")
-
-
-def test_a_deployment_is_scaled_fails_recovers_and_is_deleted_and_its_history_says_so(
-    served: tuple[Embedded, Mapping[str, Any]],
-) -> None:
-    server, _ = served
-    identity = detached(server, "rows", "--start-seconds", "5")
-    assert server.cli("deployment", "scale", "rows", "2").returncode == 0
-
-    def shown() -> Mapping[str, Any]:
-        found: Mapping[str, Any] = server.cli_json("deployment", "show", "rows")
-        return found
-
-    until(lambda: shown()["replicas_active"] == 2, limit_s=LIMIT_S, what="both replicas serve")
-    assert server.cli("deployment", "scale", "rows", "1").returncode == 0
-    until(lambda: len(shown()["replicas"]) == 1, limit_s=LIMIT_S, what="one replica is left")
-    os.kill(process_at(shown()["replicas"][0]["port"]), signal.SIGKILL)
-    route_is(server, "rows", "error")
-    route_is(server, "rows", "running")
-    removed(server, "rows")
-    FAILS_AND_ENDS(server, identity)
-
-
-def test_a_deployment_that_never_served_is_deleted(served: tuple[Embedded, Mapping[str, Any]]) -> None:
-    server, _ = served
-    identity = detached(server, "never", "--start-seconds", "600")
-    route_is(server, "never", "provisioning")
-    removed(server, "never")
-    NEVER_READY(server, identity)
-
-
-def test_a_deployment_whose_replica_does_not_come_back_is_deleted(served: tuple[Embedded, Mapping[str, Any]]) -> None:
-    server, _ = served
-    identity = detached(server, "lost", "--tokens", "3")
-    route_is(server, "lost", "running")
-    os.kill(process_at(server.cli_json("deployment", "show", "lost")["replicas"][0]["port"]), signal.SIGKILL)
-    route_is(server, "lost", "error")
-    removed(server, "lost")
-    DELETED_IN_ERROR(server, identity)
 
 
 SAYS_IT = """

@@ -36,7 +36,7 @@ class ChunkDecoder:
         self.rest = b""
 
     def whole(self, received: bytes) -> bytes | None:
-        """The content of bytes that are one whole chunk, and not the last; None for others.
+        """The content of bytes that are one whole chunk and not the last, else None.
 
         An engine writes one event at a time: most reads are one chunk. Others are for `feed`.
         """
