@@ -325,10 +325,10 @@ test("sequences move the cursor, erase, insert and remove", () => {
 test("a full-screen program leaves the screen as it was", () => {
   const screen = shownAfter("$ vi\r\n\u001b[?1049h\u001b[H\u001b[2J~ text\u001b[?25l\u001b[?1h");
   assert.equal(screen.lines[0]?.text(), "~ text");
-  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication], [false, true]);
+  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication, screen.isFull], [false, true, true]);
   screen.write("\u001b[?1049l\u001b[?25h\u001b[?1l$ ");
   assert.deepEqual(screen.lines.map((line) => line.text()), ["$ vi", "$", "", ""]);
-  assert.equal(screen.cursorShown, true);
+  assert.deepEqual([screen.cursorShown, screen.isFull], [true, false]);
 });
 
 test("colours are styles of runs", () => {
