@@ -7,6 +7,7 @@ import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
 import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortOf } from "../src/rows.ts";
+import { baseAmount, limitRows } from "../src/limits.ts";
 import { modeOf, shading, stepOf } from "../src/shade.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
@@ -168,6 +169,14 @@ test("a new scaling group is what its form shows, and a changed one keeps what i
   assert.deepEqual([made["name"], made["scheduler"], made["public"], made["isolated_network"], made["idle_timeout_s"]], ["batch", "drf", true, false, null]);
   const changed = bodyFrom(kind, { name: "batch", mount_roots: ["/data"], public: true }, "batch", { public: "no", lifetime_max_s: "60" });
   assert.deepEqual([changed["public"], changed["lifetime_max_s"], changed["mount_roots"]], [false, 60, ["/data"]]);
+});
+
+test("limits stand beside what is held, the nearest to its limit first", () => {
+  assert.deepEqual([["cpu", "1.5"], ["mem", "64Gi"], ["mem", "512M"], ["cuda.shares", "0.25"], ["cuda.device", 8], ["mem", "much"]].map(([slot, text]) => baseAmount(String(slot), text ?? "")), [1500, 64 * 2 ** 30, 512e6, 250, 8, null]);
+  const held = (by: string, name: string, slot: string, used: number[]) => ({ since: "", until: "", step_s: 60, by, left_out: 0, items: [{ name, slot, used }] });
+  const owners = [{ kind: "user", name: "ada", policy: "small" }, { kind: "group", name: "lab", policy: "small" }, { kind: "user", name: "bob", policy: "gone" }] as const;
+  const rows = limitRows(owners, [{ name: "small", slots_max: { "cuda.device": "8" } }], { user: held("user", "ada", "cuda.device", [8, 2]), group: held("group", "lab", "cuda.device", [4]) });
+  assert.deepEqual(rows.map((row) => [row.kind, row.name, row.used, row.limit]), [["group", "lab", 4, 8], ["user", "ada", 2, 8]]);
 });
 
 test("an address asks for changes to try out", () => {
