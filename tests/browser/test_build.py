@@ -32,7 +32,7 @@ def test_the_lock_of_the_packages_names_no_host_and_has_their_digests() -> None:
 
 
 def test_files_are_named_by_their_content_and_compressed(tmp_path: Path) -> None:
-    contents = {"app.js": b"1", "worker.js": b"2", "style.css": b"3"}
+    contents = {"app.js": b"1", "worker.js": b"2", "screen.js": b"4", "style.css": b"3"}
     names = write_files(ROOT / "web", contents, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "{{" not in page
@@ -66,7 +66,10 @@ def test_the_first_page_is_small() -> None:
         pytest.skip("the dashboard is not built: make web")
     folder = ROOT / "src/sokovan/dashboard/static"
     names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
-    assert sum((folder / f"{name}.gz").stat().st_size for name in names) < 60_000
+    sizes = {name: (folder / f"{name}.gz").stat().st_size for name in names}
+    [terminal] = [name for name in names if name.startswith("assets/screen-")]
+    assert sizes.pop(terminal) < 100_000, "read when a terminal is opened"
+    assert sum(sizes.values()) < 60_000
 
 
 @pytest.mark.slow

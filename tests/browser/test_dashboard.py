@@ -125,7 +125,7 @@ def test_a_session_moves_the_lists_without_reload_and_the_drawer_says_why(dashbo
 
 def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/cluster") as page:
-        page.get_by_role("application").focus()
+        page.get_by_role("grid", name=re.compile("map of")).focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")

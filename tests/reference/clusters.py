@@ -151,6 +151,7 @@ def _agent(dice: Dice, host: Host, theme: Theme) -> AgentInfo:
             **info.labels,
             PORTS_LABEL: "8080-8082",
             **({"zone": dice.one_of("a", "b")} if dice.chance(7) else {}),
+            **({"sokovan.runtime": dice.one_of("process", "docker", "fake")} if dice.chance(3) else {}),
         },
         leased_ports=dice.leased_ports(),
         kernels_max=dice.number(0, 4) if dice.chance(4) else None,
@@ -271,6 +272,8 @@ def _kernel(dice: Dice, theme: Theme, session: str, index: int) -> KernelWorkloa
         kernel = replace(kernel, nominated=AgentId(dice.one_of("n01", "n05", "n12", "gone")))
     if theme.picky and dice.chance(3):
         kernel = replace(kernel, require={"zone": dice.one_of("a", "b")})
+    if theme.picky and dice.chance(3):
+        kernel = replace(kernel, image=dice.one_of("host", "python"), serves=dice.chance(3))
     if theme.picky and dice.chance(2):
         kernel = replace(kernel, ports=dice.ports())
     if theme.picky and dice.chance(1):

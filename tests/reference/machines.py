@@ -112,18 +112,30 @@ class Machine:
         self.present.append(kernel)
 
     def suits(self, kernel: KernelWorkload) -> bool:
-        """Whether architecture and labels match, and every taint is tolerated."""
+        """Whether architecture, runtime and labels match, and every taint is tolerated."""
         return self.has_labels(kernel) and not self.repels(kernel)
 
     def has_labels(self, kernel: KernelWorkload) -> bool:
-        """Whether architecture and labels match."""
+        """Whether architecture, runtime and labels match."""
         labels = self.info.labels
         where = kernel.constraints.where if kernel.constraints is not None else ()
         return (
             self.info.architecture == kernel.architecture
+            and self.runs(kernel)
             and all(labels.get(name) == value for name, value in kernel.require.items())
             and all(condition.holds(labels) for condition in where)
         )
+
+    def runs(self, kernel: KernelWorkload) -> bool:
+        """Whether the machine has the runtime of the kernel's image, or simulates it."""
+        needed = {"": "", "host": "process"}.get(kernel.image, "docker")
+        match self.info.labels.get("sokovan.runtime"):
+            case "fake":
+                return not kernel.serves
+            case None:
+                return True
+            case own:
+                return needed in ("", own)
 
     def repels(self, kernel: KernelWorkload) -> bool:
         """Whether the machine has a taint that the kernel does not tolerate."""
@@ -186,7 +198,8 @@ def fails(machine: Machine) -> bool:
 def kind_of(kernel: KernelWorkload) -> Kind:
     """The kind of a kernel: kernels of one kind fit the same machines."""
     require = tuple(sorted(kernel.require.items()))
-    return (kernel.slots, kernel.architecture, require, kernel.avoid, kernel.ports, kernel.constraints)
+    runtime = (kernel.image, kernel.serves)
+    return (kernel.slots, kernel.architecture, require, kernel.avoid, kernel.ports, kernel.constraints, runtime)
 
 
 def largest_amounts(agents: Iterable[AgentInfo]) -> dict[str, int]:

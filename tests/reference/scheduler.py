@@ -204,7 +204,10 @@ class Cycle:
             return Code.AGENTS_FAILING if any(fails(machine) for machine in suited) else Code.NODES_DRAINING
         if alive and not same:
             return Code.NO_ARCH_MATCH
-        if same and not any(machine.has_labels(kernel) for machine in same):
+        running = [machine for machine in same if machine.runs(kernel)]
+        if same and not running:
+            return Code.NO_RUNTIME_MATCH
+        if running and not any(machine.has_labels(kernel) for machine in running):
             return Code.NO_LABEL_MATCH
         able = [machine for machine in alive if machine.has_labels(kernel) and machine.held_if_empty(kernel)]
         if able and all(machine.repels(kernel) for machine in able):

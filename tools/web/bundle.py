@@ -12,7 +12,12 @@ from tools.web.node import npm_script, run
 
 STATIC = Path("src/sokovan/dashboard/static")
 # The name in the page, the source, and the kind of the built file.
-ENTRIES = {"app": "src/app.tsx", "worker": "src/live/worker.ts", "style": "src/styles.css"}
+ENTRIES = {
+    "app": "src/app.tsx",
+    "worker": "src/live/worker.ts",
+    "screen": "src/terminal/screen.ts",
+    "style": "src/styles.css",
+}
 INSTALLED = "node_modules/.package-lock.json"
 
 

@@ -54,6 +54,21 @@ export const KINDS: readonly CatalogKind[] = [
       { name: "open", label: "Open", kind: "flag" },
     ],
   },
+  {
+    path: "scaling-groups", title: "Scaling groups", noun: "scaling-group", partly: true,
+    fields: [
+      { name: "scheduler", label: "Scheduler", kind: "text" },
+      { name: "session_types", label: "Types of sessions", kind: "words" },
+      { name: "public", label: "For everyone", kind: "flag" },
+      { name: "assigned_to", label: "Otherwise for", kind: "words" },
+      { name: "default_queue", label: "Queue by default", kind: "text", nullable: true },
+      { name: "lifetime_max_s", label: "Longest lifetime in s", kind: "number", nullable: true },
+      { name: "idle_timeout_s", label: "Ends idle after s", kind: "number", nullable: true },
+      { name: "pending_timeout_s", label: "Waits at most s", kind: "number", nullable: true },
+      { name: "allow_best_effort", label: "Best effort", kind: "flag", choices: ["no", "yes"] },
+      { name: "isolated_network", label: "Isolated network", kind: "flag", choices: ["no", "yes"] },
+    ],
+  },
 ];
 
 /** A value as its field of the form shows it. */
@@ -81,7 +96,7 @@ export function given(field: CatalogField, text: string): unknown {
         return at < 0 ? [part, ""] : [part.slice(0, at), part.slice(at + 1)];
       }));
     case "flag":
-      return trimmed !== "no";
+      return (trimmed || field.choices?.[0]) !== "no";
     case "number":
       if (trimmed) return Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
       return field.nullable ? null : undefined;

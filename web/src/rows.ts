@@ -46,6 +46,50 @@ export function byAge(one: SessionRow, other: SessionRow): number {
   return one.id < other.id ? 1 : -1;
 }
 
+/** Columns by which the list can be sorted; the first time in the order that is asked for most. */
+export const SORTS = {
+  state: { of: (row: SessionRow) => row.status, falls: false },
+  name: { of: (row: SessionRow) => row.name || row.id, falls: false },
+  user: { of: (row: SessionRow) => row.user, falls: false },
+  queue: { of: (row: SessionRow) => row.queue, falls: false },
+  kernels: { of: (row: SessionRow) => row.size, falls: true },
+  gpu: { of: (row: SessionRow) => row.devices, falls: true },
+  age: { of: (row: SessionRow) => row.submitted_at, falls: true },
+  reason: { of: (row: SessionRow) => row.reason ?? "\uffff", falls: false },
+} as const;
+export type SortKey = keyof typeof SORTS;
+
+export interface Sort {
+  key: SortKey;
+  falls: boolean;
+}
+
+const NEWEST: Sort = { key: "age", falls: true };
+
+/** The order that an address names: `name`, or `-name` if it falls. The newest first without one. */
+export function sortOf(text: string): Sort {
+  const key = text.replace(/^-/, "");
+  return Object.hasOwn(SORTS, key) ? { key: key as SortKey, falls: text.startsWith("-") } : NEWEST;
+}
+
+/** The order after the head of a column was chosen, for the address. */
+export function sortAfter(before: Sort, key: SortKey): string {
+  const falls = before.key === key ? !before.falls : SORTS[key].falls;
+  return key === NEWEST.key && falls === NEWEST.falls ? "" : `${falls ? "-" : ""}${key}`;
+}
+
+/** Rows in an order; equal ones stay the newest first. */
+export function sorted(rows: readonly SessionRow[], sort: Sort): readonly SessionRow[] {
+  if (sort.key === NEWEST.key && sort.falls === NEWEST.falls) return rows;
+  const { of } = SORTS[sort.key];
+  const compare = (one: SessionRow, other: SessionRow) => {
+    const [left, right] = [of(one), of(other)];
+    if (typeof left === "number" || typeof right === "number") return Number(left) - Number(right);
+    return left === right ? 0 : left.localeCompare(right, "en", { numeric: true });
+  };
+  return [...rows].sort((one, other) => (sort.falls ? compare(other, one) : compare(one, other)));
+}
+
 export function matches(row: SessionRow, text: string): boolean {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return true;

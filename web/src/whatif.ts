@@ -10,6 +10,12 @@ export interface Changes {
 
 export const NONE: Changes = { drain: "", like: "", count: "", weights: [] };
 
+/** The changes that an address asks for: `weight` as NAME=NUMBER, and agents to `drain`. */
+export function asked(query: URLSearchParams): Changes {
+  const weights = query.getAll("weight").map((one) => [one.slice(0, one.lastIndexOf("=")), one.slice(one.lastIndexOf("=") + 1)] as const);
+  return { ...NONE, drain: query.getAll("drain").join(", "), weights: weights.filter(([name]) => name) };
+}
+
 export function changesOf(changes: Changes): WhatIfBody {
   const count = Math.trunc(Number(changes.count)) || 0;
   const like = changes.like.trim();

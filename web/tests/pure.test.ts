@@ -5,8 +5,10 @@ import { bodyOf, commandLine, draftOf, EMPTY, keptOf, unfinished, words } from "
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
-import { agentsOf, faultsOf, heldOn, impactOf, layout, needingAttention, neighbour, tileAt } from "../src/map.ts";
-import { countBy, matches, merged, searchesFor, type SessionRow } from "../src/rows.ts";
+import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
+import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortOf } from "../src/rows.ts";
+import { baseAmount, limitRows } from "../src/limits.ts";
+import { modeOf, shading, stepOf } from "../src/shade.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
 import { targetsFor } from "../src/targets.ts";
@@ -15,7 +17,7 @@ import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
 import { askedOf, coresOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
-import { changesOf, NONE, whatIfLine } from "../src/whatif.ts";
+import { asked as askedChanges, changesOf, NONE, whatIfLine } from "../src/whatif.ts";
 import type { DeploymentView, FleetView, HistoryLine, KernelUseView, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
@@ -98,13 +100,88 @@ const FLEET: FleetView = {
 test("agents are laid out by HyperNode, and found again by place and by key", () => {
   const plan = layout(agentsOf(FLEET), FLEET, 1000);
   assert.deepEqual(plan.blocks.map((one) => [one.name, one.used, one.total]), [["r1", 1, 3], ["r2", 1, 1], ["in no HyperNode", 0, 0]]);
+  assert.deepEqual(plan.blocks.map((one) => one.open), [2, 0, 0]);
   const [first, second, third] = plan.tiles;
   assert.ok(first && second && third);
-  assert.equal(tileAt(plan.tiles, second.x + 1, second.y + 1), 1);
-  assert.equal(tileAt(plan.tiles, -1, -1), -1);
-  assert.equal(neighbour(plan.tiles, 0, "ArrowRight"), 1);
-  assert.equal(neighbour(plan.tiles, 1, "ArrowDown"), 2);
-  assert.equal(neighbour(plan.tiles, 2, "ArrowUp"), 0);
+  assert.deepEqual(spotAt(plan, second.x + 1, second.y + 1), { tile: 1, cell: 0 });
+  assert.deepEqual(spotAt(plan, first.x + ZOOMS[0] + 3, first.y + 3), { tile: 0, cell: 1 });
+  assert.equal(spotAt(plan, -1, -1), null);
+});
+
+test("arrow keys reach every device, and stop at the ends", () => {
+  const fleet = { ...FLEET, device: Array.from({ length: 24 }, (_, at) => `gpu${at}`), device_agent: [...Array<number>(10).fill(0), ...Array<number>(4).fill(1), ...Array<number>(10).fill(2)] };
+  const plan = layout(agentsOf(fleet), fleet, 1000);
+  const walk = (keys: string[], from: { tile: number; cell: number } | null = null) => keys.reduce((spot, key) => nextSpot(plan, spot, `Arrow${key}`), from);
+  assert.deepEqual(walk(["Right"]), { tile: 0, cell: 0 });
+  assert.deepEqual(walk(["Right", "Right", "Down"]), { tile: 0, cell: 9 });
+  assert.deepEqual(walk(["Right", "Down", "Right", "Right"]), { tile: 1, cell: 0 });
+  assert.deepEqual(walk(["Left"], { tile: 1, cell: 0 }), { tile: 0, cell: 9 });
+  assert.deepEqual(walk(["Left"], { tile: 0, cell: 0 }), { tile: 0, cell: 0 });
+  assert.deepEqual(walk(["Down"], { tile: 0, cell: 9 }), { tile: 2, cell: 1 });
+  assert.deepEqual(walk(["Up"], { tile: 2, cell: 1 }), { tile: 0, cell: 9 });
+  assert.deepEqual(walk(["Down", "Down", "Down", "Down"], { tile: 0, cell: 0 }), { tile: 3, cell: 0 });
+  const seen = new Set<string>();
+  for (let spot = walk(["Right"]), last = ""; spot && JSON.stringify(spot) !== last; spot = nextSpot(plan, spot, "ArrowRight")) seen.add((last = JSON.stringify(spot)));
+  assert.equal(seen.size, 25);
+  const [x, y] = cellAt(plan, { tile: 2, cell: 9 });
+  assert.deepEqual(spotAt(plan, x + 1, y + 1), { tile: 2, cell: 9 });
+});
+
+test("HyperNodes above others are named once, without one that is above all", () => {
+  const fleet = { ...FLEET, hypernodes: ["r2", "r1", "z1", "z2", "<root>"], hypernode_parent: [3, 2, 4, 4, -1] };
+  assert.deepEqual(layout(agentsOf(fleet), fleet, 1000).blocks.map((one) => [one.above, one.name]), [["z1", "r1"], ["z2", "r2"], ["", "in no HyperNode"]]);
+  const circle = { ...FLEET, hypernode_parent: [1, 0] };
+  assert.equal(layout(agentsOf(circle), circle, 1000).tiles.length, 4);
+});
+
+test("devices are coloured by state, use, memory, owner and queue, with a legend that counts them", () => {
+  const holders = Array.from({ length: 9 }, (_, at) => ({ id: `s-${at}`, name: "", user: `u${at}`, queue: at < 5 ? "low" : "high" }));
+  const fleet = {
+    ...FLEET, holders, device: Array.from({ length: 12 }, (_, at) => `gpu${at}`), device_used: [...Array<number>(11).fill(1), 0],
+    device_holder: [0, 0, 1, 2, 3, 4, 5, 6, 7, 8, -2, -1], device_use: [0, 19, 20, 100, -1, -1, 5, 5, 5, 5, 5, 5], device_memory: [],
+  };
+  const legend = (mode: string) => shading(fleet, modeOf(mode)).legend.map((one) => [one.label, one.devices]);
+  assert.deepEqual(legend("anything"), [["in use", 11], ["free", 1]]);
+  assert.deepEqual(legend("use"), [["0 to 19 %", 8], ["20 to 39 %", 1], ["80 to 100 %", 1], ["not measured", 2]]);
+  assert.deepEqual(legend("memory"), [["not measured", 12]]);
+  assert.deepEqual(legend("queue"), [["low", 6], ["high", 4], ["sessions of others", 1], ["free", 1]]);
+  assert.deepEqual(legend("owner"), [["u0", 2], ["u1", 1], ["u2", 1], ["u3", 1], ["u4", 1], ["u5", 1], ["3 others", 3], ["sessions of others", 1], ["free", 1]]);
+  const { shadeOf } = shading(fleet, "owner");
+  assert.deepEqual([0, 1, 9, 10, 11].map((device) => shadeOf(device).letter), ["a", "a", "+", "*", ""]);
+  assert.deepEqual([0, 19, 20, 99, 100].map(stepOf), [0, 0, 1, 4, 4]);
+});
+
+test("sessions are sorted by a column, equal ones stay the newest first", () => {
+  const rows = [["b", 2, "2"], ["a10", 2, "1"], ["a9", 8, "0"]].map(([name, size, at]) => ({ id: name, name, size, submitted_at: at, reason: null }) as SessionRow);
+  const names = (text: string) => sorted(rows, sortOf(text)).map((row) => row.name);
+  assert.deepEqual(names(""), ["b", "a10", "a9"]);
+  assert.deepEqual(names("name"), ["a9", "a10", "b"]);
+  assert.deepEqual(names("-kernels"), ["a9", "b", "a10"]);
+  assert.deepEqual(names("age"), ["a9", "a10", "b"]);
+  assert.deepEqual(names("constructor"), names(""));
+  assert.deepEqual([sortAfter(sortOf(""), "name"), sortAfter(sortOf("name"), "name"), sortAfter(sortOf(""), "age"), sortAfter(sortOf("age"), "age"), sortAfter(sortOf(""), "gpu")], ["name", "-name", "age", "", "-gpu"]);
+});
+
+test("a new scaling group is what its form shows, and a changed one keeps what it does not show", () => {
+  const kind = KINDS.find((one) => one.path === "scaling-groups");
+  assert.ok(kind);
+  const made = bodyFrom(kind, null, "batch", { scheduler: "drf" });
+  assert.deepEqual([made["name"], made["scheduler"], made["public"], made["isolated_network"], made["idle_timeout_s"]], ["batch", "drf", true, false, null]);
+  const changed = bodyFrom(kind, { name: "batch", mount_roots: ["/data"], public: true }, "batch", { public: "no", lifetime_max_s: "60" });
+  assert.deepEqual([changed["public"], changed["lifetime_max_s"], changed["mount_roots"]], [false, 60, ["/data"]]);
+});
+
+test("limits stand beside what is held, the nearest to its limit first", () => {
+  assert.deepEqual([["cpu", "1.5"], ["mem", "64Gi"], ["mem", "512M"], ["cuda.shares", "0.25"], ["cuda.device", 8], ["mem", "much"]].map(([slot, text]) => baseAmount(String(slot), text ?? "")), [1500, 64 * 2 ** 30, 512e6, 250, 8, null]);
+  const held = (by: string, name: string, slot: string, used: number[]) => ({ since: "", until: "", step_s: 60, by, left_out: 0, items: [{ name, slot, used }] });
+  const owners = [{ kind: "user", name: "ada", policy: "small" }, { kind: "group", name: "lab", policy: "small" }, { kind: "user", name: "bob", policy: "gone" }] as const;
+  const rows = limitRows(owners, [{ name: "small", slots_max: { "cuda.device": "8" } }], { user: held("user", "ada", "cuda.device", [8, 2]), group: held("group", "lab", "cuda.device", [4]) });
+  assert.deepEqual(rows.map((row) => [row.kind, row.name, row.used, row.limit]), [["group", "lab", 4, 8], ["user", "ada", 2, 8]]);
+});
+
+test("an address asks for changes to try out", () => {
+  const asked = askedChanges(new URLSearchParams("weight=a%3Db%3D5&weight=bad&drain=n1&drain=n2"));
+  assert.deepEqual(changesOf(asked), { drain: ["n1", "n2"], weights: { "a=b": 5 }, add: {} });
 });
 
 test("devices of an agent are counted by their session, and others stay unnamed", () => {
@@ -257,10 +334,10 @@ test("sequences move the cursor, erase, insert and remove", () => {
 test("a full-screen program leaves the screen as it was", () => {
   const screen = shownAfter("$ vi\r\n\u001b[?1049h\u001b[H\u001b[2J~ text\u001b[?25l\u001b[?1h");
   assert.equal(screen.lines[0]?.text(), "~ text");
-  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication], [false, true]);
+  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication, screen.isFull], [false, true, true]);
   screen.write("\u001b[?1049l\u001b[?25h\u001b[?1l$ ");
   assert.deepEqual(screen.lines.map((line) => line.text()), ["$ vi", "$", "", ""]);
-  assert.equal(screen.cursorShown, true);
+  assert.deepEqual([screen.cursorShown, screen.isFull], [true, false]);
 });
 
 test("colours are styles of runs", () => {

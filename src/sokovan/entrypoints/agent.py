@@ -30,6 +30,7 @@ from sokovan.domain.cluster.agent import (
     PORTS_DEFAULT,
     PORTS_LABEL,
     PROCESS_RUNTIME,
+    RUNTIME_LABEL,
     port_range_text,
     read_account_range,
     read_port_range,
@@ -176,11 +177,10 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     outputs = OutputCollector(root, log)
     files = ProcessFiles(root, uploads=uploads, outputs=outputs, hidden=(root, *hidden))
     data = None if options.data is None else DataListener(options.data, runtime.connect, log)
-    at = {} if options.data is None else {DATA_LABEL: options.data.address}
     requested = InventoryOptions(
         agent_id=options.name,
         scaling_group=options.scaling_group,
-        labels={**confinement.labels(), **options.labels, **_port_label(options.kernel_ports), **at},
+        labels={**confinement.labels(), **_labels(options)},
         fake_gpus=options.fake_gpus,
         gpu_shares=options.gpu_shares,
         kernels_max=options.kernels_max,
@@ -211,6 +211,12 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         data,
         options.beside,
     )
+
+
+def _labels(options: AgentOptions) -> dict[str, str]:
+    """The labels that follow from the options, and not from the machine."""
+    at = {} if options.data is None else {DATA_LABEL: options.data.address}
+    return {**options.labels, RUNTIME_LABEL: options.runtime, **_port_label(options.kernel_ports), **at}
 
 
 def _port_label(ports: str) -> dict[str, str]:

@@ -23,9 +23,8 @@ from sokovan.domain.session import (
     SessionSpec,
     SessionType,
     TopologyConstraint,
-    needs_master_port,
 )
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, needs_master_port
 
 __all__ = [
     "NEVER_MS",
@@ -54,7 +53,7 @@ class KernelWorkload:
     `meets`, the kernels of its session may meet at it, at any port of the agent's range.
     `avoid` are agents that failed to start it, each with the end of the time to avoid it.
     `constraints` are those of its session. Others of its session cannot go on without one that
-    `leads`: it is evicted only with all of them.
+    `leads`: it is evicted only with all of them. With `serves` it is of a replica.
     """
 
     kernel_id: KernelId
@@ -74,6 +73,7 @@ class KernelWorkload:
     avoid: tuple[tuple[AgentId, int], ...] = ()
     constraints: PlacementConstraints | None = None
     leads: bool = False
+    serves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +287,7 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
             constraints=constraints if constraints.matter else None,
             ports=() if index else tuple(sorted(port.port for port in spec.ports)),
             meets=meets,
+            serves=spec.replica is not None,
         )
         for index, kernel in enumerate(spec.kernels)
     )

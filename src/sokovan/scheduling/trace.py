@@ -52,6 +52,7 @@ class Code(StrEnum):
     NO_NODES = "NO_NODES"
     NODES_DRAINING = "NODES_DRAINING"
     NO_ARCH_MATCH = "NO_ARCH_MATCH"
+    NO_RUNTIME_MATCH = "NO_RUNTIME_MATCH"
     NO_LABEL_MATCH = "NO_LABEL_MATCH"
     AGENTS_TAINTED = "AGENTS_TAINTED"
     AFFINITY = "AFFINITY"
@@ -109,6 +110,10 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.NO_NODES: (Advice.ASK_ADMIN, "the scaling group has no agents"),
     Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
     Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
+    Code.NO_RUNTIME_MATCH: (
+        Advice.CHANGE,
+        "no agent has the runtime of its image: containers, or processes of the machine",
+    ),
     Code.NO_LABEL_MATCH: (Advice.CHANGE, "no agent has the required labels"),
     Code.AGENTS_TAINTED: (Advice.CHANGE, "the agents that could hold it have taints that it does not tolerate"),
     Code.AFFINITY: (
@@ -170,12 +175,19 @@ class Funnel(NamedTuple):
     tainted: int = 0
     # Agents that would hold it, and get no kernels because sessions could not be started there.
     failing: int = 0
+    # Agents of the architecture that cannot run its image, or only simulate what has to serve requests.
+    other_runtime: int = 0
 
     def sentence(self) -> str:
         """`agents 128 → alive 121 → …`, as it is shown to users."""
         names = ("agents", "alive", "architecture", "labels", "could ever fit", "fits now", "topology")
         text = " → ".join(f"{name} {count}" for name, count in zip(names, self, strict=False))
-        counts = ((self.tainted, "tainted"), (self.avoided, "avoided"), (self.failing, "failing"))
+        counts = (
+            (self.other_runtime, "of another runtime"),
+            (self.tainted, "tainted"),
+            (self.avoided, "avoided"),
+            (self.failing, "failing"),
+        )
         apart = [f"{count} {what}" for count, what in counts if count]
         return f"{text} ({', '.join(apart)})" if apart else text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.agent.journal import JournalInUse
-from sokovan.domain.cluster.agent import PORTS_LABEL
+from sokovan.domain.cluster.agent import PORTS_LABEL, RUNTIME_LABEL
 from sokovan.domain.errors import InvalidInput
 from sokovan.entrypoints.agent import AgentOptions, build_agent
 
@@ -55,9 +55,10 @@ async def test_it_does_not_start_with_ports_that_are_none(tmp_path: Path) -> Non
         await build_agent(replace(options(tmp_path), kernel_ports="80-90"), stack, log=lambda _line: None)
 
 
-async def test_two_agents_cannot_have_one_folder(tmp_path: Path) -> None:
+async def test_it_reports_its_runtime_and_two_agents_cannot_have_one_folder(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        await build_agent(options(tmp_path), stack, log=lambda _line: None)
+        parts = await build_agent(options(tmp_path), stack, log=lambda _line: None)
+        assert parts.runner.hello().labels[RUNTIME_LABEL] == "process"
         with pytest.raises(JournalInUse):
             await build_agent(options(tmp_path), stack, log=lambda _line: None)
 

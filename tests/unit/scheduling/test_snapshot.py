@@ -57,7 +57,7 @@ def test_a_submitted_session_becomes_a_workload_with_nothing_lost() -> None:
             assert getattr(workload, one.name) == getattr(spec, one.name), one.name
     [made] = workload.kernels
     for one in fields(KernelWorkload):
-        if one.name not in {"agent", "releasing", "avoid", "constraints", "ports", "meets", "leads"}:
+        if one.name not in {"agent", "releasing", "avoid", "constraints", "ports", "meets", "leads", "serves"}:
             assert getattr(made, one.name) == getattr(kernel, one.name), one.name
     assert (made.ports, made.meets, made.leads) == ((0, 8080), False, False)
     assert (workload.submitted, workload.hypernode, made.agent, made.releasing, made.avoid) == (

@@ -1,21 +1,22 @@
-// Administration: users, groups, quotas and queues, keys and logins, and the scaling groups.
+// Administration: users, groups, quotas and queues, scaling groups, keys and logins.
 import { useState } from "preact/hooks";
 import { all, call } from "../api.ts";
 import { KINDS, bodyFrom, shown, type CatalogKind, type Item } from "../catalog.ts";
 import { printable, shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
+import { Limits } from "../parts/limits.tsx";
 import { useResource } from "../parts/resource.ts";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
-import type { AuditEntryPage, KeyView, LoginView, NewKeyView, ScalingGroupBody } from "../wire.ts";
+import type { AuditEntryPage, KeyView, LoginView, NewKeyView, PolicyBody } from "../wire.ts";
 
 const OWN = [["keys", "Keys"], ["logins", "Logins"]] as const;
 
 export function AdminPage() {
   if (!me.value) return <Skeleton lines={6} />;
   const isAdmin = me.value.role !== "user";
-  const tabs: (readonly [string, string])[] = isAdmin ? [...KINDS.map((kind) => [kind.path, kind.title] as const), ["scaling-groups", "Scaling groups"], ...OWN, ...(me.value.role === "admin" ? [["log", "Audit log"] as const] : [])] : [...OWN];
+  const tabs: (readonly [string, string])[] = isAdmin ? [...KINDS.map((kind) => [kind.path, kind.title] as const), ...OWN, ...(me.value.role === "admin" ? [["log", "Audit log"] as const] : [])] : [...OWN];
   const asked = query.value.get("tab") ?? tabs[0]?.[0] ?? "";
   const tab = tabs.some(([path]) => path === asked) ? asked : "";
   const kind = KINDS.find((one) => one.path === tab);
@@ -27,7 +28,7 @@ export function AdminPage() {
           {tabs.map(([path, title]) => <button key={path} type="button" aria-pressed={path === tab} onClick={() => setQuery({ tab: path, edit: "", cursor: "" })}>{title}</button>)}
         </div>
       </div>
-      {kind ? <Catalog key={kind.path} kind={kind} /> : tab === "keys" ? <Keys /> : tab === "logins" ? <Logins /> : tab === "log" ? <AuditLog /> : tab === "scaling-groups" ? <ScalingGroups /> : <Empty title="This is for administrators." />}
+      {kind ? <Catalog key={kind.path} kind={kind} /> : tab === "keys" ? <Keys /> : tab === "logins" ? <Logins /> : tab === "log" ? <AuditLog /> : <Empty title="This is for administrators." />}
     </div>
   );
 }
@@ -71,9 +72,25 @@ function Catalog({ kind }: { kind: CatalogKind }) {
         </table>
       </div>
       <div class="actions"><CopyCommand command={`sokovan ${kind.noun} ls`} /></div>
+      {kind.path === "scaling-groups" ? items.map((item) => <Options key={String(item["name"])} item={item} />) : null}
+      {kind.path === "policies" ? <Limits policies={items as unknown as PolicyBody[]} /> : null}
       {isAdmin ? <CatalogForm key={current ? `edit ${editing}` : "new"} kind={kind} item={current} onDone={() => { setQuery({ edit: "" }); found.retry(); }} /> : null}
       {removing ? <Confirm title={`Remove ${kind.noun} ${removing}?`} action="Remove" command={shellWords(["sokovan", kind.noun, "rm", removing])} onYes={remove} onNo={() => setRemoving("")} /> : null}
     </>
+  );
+}
+
+/** Everything that is set of an item, with what its form does not have. */
+function Options({ item }: { item: Item }) {
+  return (
+    <details>
+      <summary>All options of {String(item["name"])}</summary>
+      <dl class="facts">
+        {Object.entries(item).filter(([name]) => name !== "name").map(([name, value]) => (
+          <div key={name}><dt>{name.replaceAll("_", " ")}</dt><dd><code>{typeof value === "string" ? value : JSON.stringify(value)}</code></dd></div>
+        ))}
+      </dl>
+    </details>
   );
 }
 
@@ -118,6 +135,7 @@ function CatalogForm({ kind, item, onDone }: { kind: CatalogKind; item: Item | n
       {kind.partly ? <p class="muted">More options: <code>sokovan {kind.noun} set --help</code></p> : null}
       <div class="actions">
         <button type="submit" class="primary" disabled={action.busy || !name.trim()}>{item ? "Change" : "Create"}</button>
+        {item && kind.path === "queues" ? <a href={`/ui/what-if?weight=${encodeURIComponent(`${name}=${texts["weight"] ?? ""}`)}`}>What would this weight do?</a> : null}
         {item ? <button type="button" onClick={() => setQuery({ edit: "" })}>Back</button> : null}
       </div>
     </form>
@@ -249,27 +267,6 @@ function AuditLog() {
         <button type="button" disabled={!found.value?.next} onClick={() => setQuery({ cursor: found.value?.next ?? "" })}>Older</button>
         <CopyCommand command={shellWords(words)} />
       </div>
-    </>
-  );
-}
-
-function ScalingGroups() {
-  const found = useResource<ScalingGroupBody[]>("scaling groups", (signal) => all("scaling-groups", signal));
-  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
-  if (!found.value) return <Skeleton lines={8} />;
-  return (
-    <>
-      {found.value.map((group) => (
-        <details key={group.name} open={found.value?.length === 1}>
-          <summary>{group.name}</summary>
-          <dl class="facts">
-            {Object.entries(group).filter(([name]) => name !== "name").map(([name, value]) => (
-              <div key={name}><dt>{name.replaceAll("_", " ")}</dt><dd><code>{typeof value === "string" ? value : JSON.stringify(value)}</code></dd></div>
-            ))}
-          </dl>
-        </details>
-      ))}
-      <div class="actions"><CopyCommand command="sokovan scaling-group ls" /></div>
     </>
   );
 }

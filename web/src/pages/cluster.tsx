@@ -1,15 +1,17 @@
-// The map of the cluster: HyperNodes, agents and how much of their devices is in use.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+// The page of the cluster: its map or its table, and an agent with its devices.
+import { useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { amount, plural, printable, shellWords } from "../format.ts";
-import { clusterTick } from "../live/store.ts";
-import { CELL, type MapAgent, type MapLayout, PER_ROW, type Tile, agentsOf, faultsOf, heldOn, impactOf, layout, neighbour, tileAt } from "../map.ts";
+import { clusterTick, now } from "../live/store.ts";
+import { type MapAgent, agentsOf, faultsOf, heldOn, impactOf } from "../map.ts";
 import { Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
+import { ClusterMap, sessionsOn } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
+import { MODES, modeOf } from "../shade.ts";
 import type { AgentView, FleetView, ProblemView } from "../wire.ts";
 
 interface Cluster {
@@ -17,14 +19,19 @@ interface Cluster {
   agents: MapAgent[];
 }
 
+// Figures of devices change without an event.
+const FIGURES_MS = 10_000;
+
 export function ClusterPage() {
+  const mode = modeOf(query.value.get("by") ?? "");
+  const isMeasured = mode === "use" || mode === "memory";
   const found = useResource<Cluster>(
     "cluster",
     async (signal) => {
       const fleet = await call<FleetView>("fleet", { signal });
       return { fleet, agents: agentsOf(fleet) };
     },
-    clusterTick.value,
+    `${clusterTick.value} ${isMeasured ? Math.floor(now.value / FIGURES_MS) : ""}`,
   );
   const asTable = query.value.get("view") === "table";
   const chosen = query.value.get("agent") ?? "";
@@ -41,6 +48,11 @@ export function ClusterPage() {
           <h1>Cluster</h1>
           <span class="muted">{plural(agents.length, "agent")}, {used} of {plural(fleet.device.length, "device")} in use{faulty ? <>, <strong>{faulty} faulty</strong></> : null}</span>
           <span class="spring" />
+          {asTable ? null : (
+            <div class="chips" role="group" aria-label="colour by">
+              {MODES.map((one) => <button key={one} type="button" aria-pressed={one === mode} onClick={() => setQuery({ by: one === "state" ? "" : one })}>{one}</button>)}
+            </div>
+          )}
           <div class="chips" role="group" aria-label="view">
             <button type="button" aria-pressed={!asTable} onClick={() => setQuery({ view: "" })}>map</button>
             <button type="button" aria-pressed={asTable} onClick={() => setQuery({ view: "table" })}>table</button>
@@ -52,7 +64,7 @@ export function ClusterPage() {
         ) : asTable ? (
           <AgentTable fleet={fleet} agents={agents} />
         ) : (
-          <Map fleet={fleet} agents={agents} chosen={chosen} />
+          <ClusterMap fleet={fleet} agents={agents} chosen={chosen} />
         )}
       </div>
       {agent ? <AgentDrawer agent={agent} fleet={fleet} onDone={found.retry} /> : null}
@@ -66,6 +78,12 @@ function used(agent: MapAgent, fleet: FleetView): string {
   return agent.devices.length ? `${busy} of ${plural(agent.devices.length, "device")}${faulty ? ` (${faulty} faulty)` : ""}` : "no devices";
 }
 
+/** The mean of what is measured of an agent's devices. */
+function average(agent: MapAgent, column: readonly number[] | undefined): string {
+  const known = agent.devices.flatMap((device) => ((column?.[device] ?? -1) < 0 ? [] : [column?.[device] ?? 0]));
+  return known.length ? `${Math.round(known.reduce((sum, one) => sum + one, 0) / known.length)} %` : "–";
+}
+
 function AgentTable({ agents, fleet }: Cluster) {
   const [active, setActive] = useState(-1);
   const columns: GridColumn<MapAgent>[] = [
@@ -73,8 +91,10 @@ function AgentTable({ agents, fleet }: Cluster) {
     { name: "Agent", width: "minmax(9rem, 1fr)", cell: (one) => one.name },
     { name: "HyperNode", width: "minmax(7rem, 1fr)", cell: (one) => one.hypernode || "–" },
     { name: "In use", width: "minmax(9rem, 1fr)", cell: (one) => used(one, fleet) },
+    { name: "Use", width: "4.5rem", right: true, cell: (one) => average(one, fleet.device_use) },
+    { name: "Memory", width: "4.5rem", right: true, cell: (one) => average(one, fleet.device_memory) },
     { name: "Kernels", width: "5rem", right: true, cell: (one) => one.kernels },
-    { name: "Sessions", width: "minmax(9rem, 2fr)", cell: (one) => heldOn(one, fleet).map((held) => held.name).join(", ") || "–" },
+    { name: "Sessions", width: "minmax(9rem, 2fr)", cell: (one) => sessionsOn(one, fleet) || "–" },
   ];
   useKeys({
     j: () => setActive(Math.min(agents.length - 1, active + 1)),
@@ -88,172 +108,6 @@ function AgentTable({ agents, fleet }: Cluster) {
       onOpen={(one) => setQuery({ agent: one.name })}
     />
   );
-}
-
-function Map({ agents, fleet, chosen }: Cluster & { chosen: string }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(900);
-  const [active, setActive] = useState(-1);
-  useEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    const watch = new ResizeObserver(() => setWidth(Math.max(200, element.clientWidth)));
-    watch.observe(element);
-    return () => watch.disconnect();
-  }, []);
-  const plan = useMemo(() => layout(agents, fleet, width), [agents, fleet, width]);
-  const dark = useDark();
-  const here = plan.tiles[active];
-  // The sessions of the agent in focus are outlined wherever else they are.
-  const gang = useMemo(() => {
-    const focused = here?.agent ?? agents.find((one) => one.name === chosen);
-    return new Set(focused?.devices.map((device) => fleet.device_holder[device] ?? -1).filter((holder) => holder >= 0));
-  }, [here, agents, fleet, chosen]);
-  useEffect(() => {
-    const frame = requestAnimationFrame(() => canvas.current && draw(canvas.current, { plan, fleet, width, active, chosen, gang }));
-    return () => cancelAnimationFrame(frame);
-  }, [plan, width, active, chosen, dark, gang]);
-  const place = (event: MouseEvent) => {
-    const at = (event.currentTarget as HTMLElement).getBoundingClientRect();
-    return tileAt(plan.tiles, event.clientX - at.left, event.clientY - at.top);
-  };
-  const pressed = (event: KeyboardEvent) => {
-    if (event.key.startsWith("Arrow")) setActive(neighbour(plan.tiles, active, event.key));
-    else if (event.key === "Enter" && here) setQuery({ agent: here.agent.name });
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  };
-  useKeys({ Escape: () => setQuery({ agent: "" }) });
-  return (
-    <div class="map" ref={box}>
-      <p class="legend">
-        <span><i class="cell used" /> in use</span>
-        <span><i class="cell free" /> free</span>
-        <span><i class="cell gang" /> same session</span>
-        <span><i class="cell hatched" /> draining</span>
-        <span><i class="cell away" /> not connected</span>
-        <span><i class="cell faulty" /> faulty</span>
-        <span class="muted">arrows move, Enter opens; the table shows the same</span>
-      </p>
-      <canvas
-        ref={canvas} tabIndex={0} role="application" aria-roledescription="map of agents"
-        aria-label={`map of ${plural(agents.length, "agent")}; arrow keys move, Enter opens`}
-        onKeyDown={pressed} onMouseMove={(event) => setActive(place(event))}
-        onClick={(event) => {
-          const tile = plan.tiles[place(event)];
-          if (tile) setQuery({ agent: tile.agent.name });
-        }}
-      />
-      <p class="map-status" role="status">{here ? described(here.agent, fleet) : " "}</p>
-    </div>
-  );
-}
-
-function described(agent: MapAgent, fleet: FleetView): string {
-  const held = heldOn(agent, fleet).map((one) => `${one.name} (${one.devices})`);
-  const where = agent.hypernode ? ` in ${agent.hypernode}` : "";
-  return `${agent.name}${where}: ${agent.status}, ${used(agent, fleet)} in use${held.length ? ` by ${held.join(", ")}` : ""}`;
-}
-
-function useDark(): boolean {
-  const [dark, setDark] = useState(false);
-  useEffect(() => {
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    const read = () => setDark((document.documentElement.dataset["theme"] ?? (media.matches ? "dark" : "light")) === "dark");
-    read();
-    media.addEventListener("change", read);
-    const watch = new MutationObserver(read);
-    watch.observe(document.documentElement, { attributes: true });
-    return () => {
-      media.removeEventListener("change", read);
-      watch.disconnect();
-    };
-  }, []);
-  return dark;
-}
-
-interface Picture {
-  plan: MapLayout;
-  fleet: FleetView;
-  width: number;
-  active: number;
-  chosen: string;
-  gang: ReadonlySet<number>;
-}
-
-function draw(canvas: HTMLCanvasElement, { plan, fleet, width, active, chosen, gang }: Picture): void {
-  const ratio = devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(plan.height * ratio);
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${plan.height}px`;
-  const context = canvas.getContext("2d");
-  if (!context) return;
-  context.scale(ratio, ratio);
-  const style = getComputedStyle(canvas);
-  // A colour is read from an element: variables themselves keep both themes.
-  const colour = (name: string) => {
-    canvas.style.color = `var(${name})`;
-    return getComputedStyle(canvas).color;
-  };
-  const [text, muted, free, full, same, bad, line] = ["--text", "--muted", "--cell-free", "--cell-used", "--cell-over", "--cell-away", "--accent"].map(colour) as [string, string, string, string, string, string, string];
-  canvas.style.color = "";
-  context.font = `500 12px ${style.fontFamily}`;
-  for (const block of plan.blocks) {
-    context.fillStyle = text;
-    context.fillText(block.name, 0, block.y + 14);
-    context.fillStyle = muted;
-    context.fillText(`${block.used}/${block.total}`, context.measureText(block.name).width + 10, block.y + 14);
-  }
-  plan.tiles.forEach((tile, index) => {
-    const { agent } = tile;
-    const away = agent.status === "lost" || agent.status === "gone" || !agent.connected;
-    const cells = agent.devices.length ? agent.devices : [-1];
-    cells.forEach((device, cell) => {
-      const taken = device < 0 ? agent.kernels > 0 : (fleet.device_used[device] ?? 0) > 0;
-      const isGang = gang.has(fleet.device_holder[device] ?? -1);
-      context.fillStyle = away ? bad : isGang ? same : taken ? full : free;
-      const [left, top] = [tile.x + 2 + (cell % PER_ROW) * CELL, tile.y + 2 + Math.floor(cell / PER_ROW) * CELL];
-      context.fillRect(left, top, CELL - 2, CELL - 2);
-      if (fleet.device_fault[device]) cross(context, left, top, text);
-    });
-    if (agent.status === "draining") hatch(context, tile, text);
-    if (index === active || agent.name === chosen) {
-      context.strokeStyle = line;
-      context.lineWidth = 2;
-      context.strokeRect(tile.x, tile.y, tile.width - 1, tile.height - 1);
-    }
-  });
-}
-
-/** A device that gets no new kernels is crossed out, whether it is in use or not. */
-function cross(context: CanvasRenderingContext2D, left: number, top: number, colour: string): void {
-  context.strokeStyle = colour;
-  context.lineWidth = 1.5;
-  context.beginPath();
-  context.moveTo(left + 1, top + 1);
-  context.lineTo(left + CELL - 3, top + CELL - 3);
-  context.moveTo(left + CELL - 3, top + 1);
-  context.lineTo(left + 1, top + CELL - 3);
-  context.stroke();
-}
-
-function hatch(context: CanvasRenderingContext2D, tile: Tile, colour: string): void {
-  context.save();
-  context.beginPath();
-  context.rect(tile.x + 1, tile.y + 1, tile.width - 3, tile.height - 3);
-  context.clip();
-  context.strokeStyle = colour;
-  context.lineWidth = 1;
-  context.beginPath();
-  for (let at = -tile.height; at < tile.width; at += 5) {
-    context.moveTo(tile.x + at, tile.y + tile.height);
-    context.lineTo(tile.x + at + tile.height, tile.y);
-  }
-  context.stroke();
-  context.restore();
 }
 
 function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetView; onDone: () => void }) {
@@ -294,6 +148,7 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
       ) : (
         <p class="muted">none in use</p>
       )}
+      {found.value ? <DeviceFigures agent={found.value} /> : null}
       {faults.length ? (
         <>
           <h2>Faulty devices</h2>
@@ -334,6 +189,28 @@ function DrainImpact({ agent, fleet }: { agent: MapAgent; fleet: FleetView }) {
       <ul class="reasons">{held.slice(0, 10).map((one) => <li key={one.id}>{one.name}<span class="muted">{plural(one.devices, "device")}{one.user ? ` of ${one.user}` : ""}</span></li>)}</ul>
       {held.length > 10 ? <p class="muted">and {plural(held.length - 10, "more session")}</p> : null}
     </div>
+  );
+}
+
+/** What its devices do, as the agent measured it last. */
+function DeviceFigures({ agent }: { agent: AgentView }) {
+  const figures = Object.entries(agent.devices ?? {});
+  if (!figures.length) return null;
+  const shown = (value: number | null | undefined, unit: string) => (value === null || value === undefined ? "–" : `${value}${unit}`);
+  return (
+    <table class="narrow" aria-label="figures of devices">
+      <thead><tr><th>Device</th><th class="right">Use</th><th class="right">Memory</th><th class="right">Heat</th></tr></thead>
+      <tbody>
+        {figures.map(([device, one]) => (
+          <tr key={device}>
+            <th scope="row"><code>{device}</code></th>
+            <td class="right">{shown(one.use_percent, " %")}</td>
+            <td class="right">{one.memory_used_bytes === null || one.memory_used_bytes === undefined ? "–" : `${amount("mem", one.memory_used_bytes)} of ${amount("mem", one.memory_bytes ?? 0)}`}</td>
+            <td class="right">{shown(one.temperature_c, " °C")}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

@@ -4,14 +4,16 @@ import { amount, devices, plural, printable } from "../format.ts";
 import { clusterTick, loaded, recent } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useCounts } from "../parts/counts.ts";
+import { SmallMap } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
 import { SlotLine, useUsage } from "../parts/usage.tsx";
-import { needingAttention } from "../map.ts";
+import { type MapAgent, agentsOf, needingAttention } from "../map.ts";
 import { ENDED } from "../states.ts";
 import type { FleetView, HealthView, WaitingView } from "../wire.ts";
 
 interface Figures {
   fleet: FleetView;
+  agents: MapAgent[];
   waiting: WaitingView;
   health: HealthView;
 }
@@ -25,7 +27,7 @@ export function OverviewPage() {
         call<WaitingView>("sessions/waiting", { signal }),
         call<HealthView>("health", { signal }),
       ]);
-      return { fleet, waiting, health };
+      return { fleet, agents: agentsOf(fleet), waiting, health };
     },
     clusterTick.value,
   );
@@ -33,7 +35,7 @@ export function OverviewPage() {
   const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
-  const { fleet, waiting, health } = found.value;
+  const { fleet, agents, waiting, health } = found.value;
   const { slots: totals = {}, used = {} } = fleet;
   const live = [...counts].reduce((sum, [status, count]) => (ENDED.has(status) ? sum : sum + count), 0);
   const attention = needingAttention(fleet);
@@ -56,6 +58,11 @@ export function OverviewPage() {
         <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
+      {fleet.agents.length ? (
+        <section class="panel" aria-label="map">
+          <SmallMap fleet={fleet} agents={agents} />
+        </section>
+      ) : null}
       <div class="columns">
         <section aria-label="why sessions wait">
           <h2>Why sessions wait</h2>

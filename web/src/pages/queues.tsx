@@ -6,6 +6,7 @@ import { CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { QueueLines } from "../parts/usage.tsx";
 import { query, setQuery } from "../router.ts";
+import { me } from "../session.ts";
 import { type QueueBar, barsOf, borrowing, scaleOf } from "../shares.ts";
 import type { QueueBody, QueueSharesView, QueueShareView, ScalingGroupBody } from "../wire.ts";
 
@@ -68,6 +69,7 @@ export function QueuesPage() {
 
 function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
   const scale = scaleOf(bars);
+  const isAdmin = me.value?.role === "admin";
   const percent = (value: number) => `${Math.min(100, (value / scale) * 100)}%`;
   const shown = (value: number | null) => (value === null ? "–" : amount(slot, value));
   return (
@@ -87,7 +89,7 @@ function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
             const { share } = bar;
             return (
               <tr key={bar.queue} data-queue={bar.queue}>
-                <th scope="row" class={`depth-${Math.min(4, bar.depth)}`}>{bar.queue}{bar.open ? "" : " (closed)"}</th>
+                <th scope="row" class={`depth-${Math.min(4, bar.depth)}`}>{isAdmin ? <a href={`/ui/admin?tab=queues&edit=${encodeURIComponent(bar.queue)}`} title={`change ${bar.queue}`}>{bar.queue}</a> : bar.queue}{bar.open ? "" : " (closed)"}</th>
                 <td class="right">{bar.weight}</td>
                 <td class="wide">
                   {share ? (

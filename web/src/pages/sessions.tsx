@@ -1,5 +1,5 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { plural, printable, shellWords } from "../format.ts";
 import { clusterTick, cut, loaded, readMore, sessions } from "../live/store.ts";
@@ -11,24 +11,24 @@ import { useResource } from "../parts/resource.ts";
 import { useSearch } from "../parts/search.ts";
 import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
-import { countBy, matches, merged, rowOf, type SessionRow } from "../rows.ts";
+import { type SessionRow, type Sort, type SortKey, countBy, matches, merged, rowOf, sortAfter, sortOf, sorted } from "../rows.ts";
 import { ENDED, STATUSES } from "../states.ts";
 import { forgetView, saveView, views } from "../views.ts";
 import type { ProblemView, SessionRowPage } from "../wire.ts";
 
 const COLUMNS: GridColumn<SessionRow>[] = [
-  { name: "State", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
-  { name: "Name", width: "minmax(9rem, 1.4fr)", cell: (row) => <a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>{row.name || row.id}</a> },
-  { name: "User", width: "minmax(5rem, 0.7fr)", cell: (row) => row.user },
-  { name: "Queue", width: "minmax(5rem, 0.7fr)", cell: (row) => row.queue },
-  { name: "Kernels", width: "4.5rem", right: true, cell: (row) => row.size },
-  { name: "GPU", width: "3.5rem", right: true, cell: (row) => row.devices || "–" },
-  { name: "Age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
-  { name: "Reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
+  { name: "State", sort: "state", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
+  { name: "Name", sort: "name", width: "minmax(9rem, 1.4fr)", cell: (row) => <a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>{row.name || row.id}</a> },
+  { name: "User", sort: "user", width: "minmax(5rem, 0.7fr)", cell: (row) => row.user },
+  { name: "Queue", sort: "queue", width: "minmax(5rem, 0.7fr)", cell: (row) => row.queue },
+  { name: "Kernels", sort: "kernels", width: "6rem", right: true, cell: (row) => row.size },
+  { name: "GPU", sort: "gpu", width: "4.5rem", right: true, cell: (row) => row.devices || "–" },
+  { name: "Age", sort: "age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
+  { name: "Reason", sort: "reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
 ];
 
-function command(status: string, text: string): string {
-  return shellWords(["sokovan", "ps", ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
+function command(status: string, text: string, sort: Sort): string {
+  return shellWords(["sokovan", "ps", ...(sort.key === "age" && !sort.falls ? ["--sort", "oldest"] : []), ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
 }
 
 export function SessionsPage() {
@@ -52,7 +52,13 @@ export function SessionsPage() {
   const everywhere = useCounts();
   const counts = text ? listed : everywhere;
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const shown = useMemo(() => (status ? found.filter((row) => row.status === status) : found), [found, status]);
+  const order = query.value.get("sort") ?? "";
+  const sort = sortOf(order);
+  const shown = useMemo(() => sorted(status ? found.filter((row) => row.status === status) : found, sort), [found, status, order]);
+  // Only all of them have an order other than by age.
+  useEffect(() => {
+    if (order && cut.value) (text || status ? search.more : readMore)();
+  }, [order, everything.length, cut.value, text, status]);
   const openedHere = open ? everything.find((row) => row.id === open) : undefined;
   // An address may name a session that is not in the part of the list that was read.
   const missing = open && cut.value && !openedHere ? open : "";
@@ -114,7 +120,7 @@ export function SessionsPage() {
               Stop {plural(toStop.length, "session")}
             </button>
           ) : null}
-          <CopyCommand command={command(status, text)} />
+          <CopyCommand command={command(status, text, sort)} />
         </div>
         <div class="chips" role="group" aria-label="states">
           <button type="button" aria-pressed={!status} onClick={() => setQuery({ status: "" })}>all <b>{total}</b></button>
@@ -125,13 +131,14 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {cut.value ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.</p> : null}
+        {cut.value ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.{order ? " Those that are read are sorted; more are being read." : ""}</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
           <Grid
             label="sessions" items={shown} columns={COLUMNS} keyOf={(row) => row.id} active={active} chosen={chosen}
             onActive={setActive} onOpen={(row) => setQuery({ open: row.id })}
             onEnd={text || status ? search.more : readMore}
+            sorted={sort} onSort={(key) => setQuery({ sort: sortAfter(sort, key as SortKey) })}
           />
         ) : everything.length || text || status ? (
           <Empty title="No session matches the filter." />

@@ -5,13 +5,13 @@ import { amount, plural, shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { CopyCommand, Empty, Figure, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
-import { href } from "../router.ts";
+import { href, query } from "../router.ts";
 import { me } from "../session.ts";
-import { type Changes, changesOf, NONE, whatIfLine } from "../whatif.ts";
+import { type Changes, asked, changesOf, whatIfLine } from "../whatif.ts";
 import type { QueueBody, WhatIfView } from "../wire.ts";
 
 export function WhatIfPage() {
-  const [changes, setChanges] = useState<Changes>(NONE);
+  const [changes, setChanges] = useState<Changes>(() => asked(query.value));
   const [found, setFound] = useState<WhatIfView | null>(null);
   const action = useAction();
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));

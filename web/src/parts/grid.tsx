@@ -7,6 +7,8 @@ export interface GridColumn<T> {
   width: string;
   right?: boolean;
   cell: (item: T) => ComponentChildren;
+  /** The key that the list is sorted by when its head is chosen. */
+  sort?: string;
 }
 
 interface GridProps<T> {
@@ -20,6 +22,8 @@ interface GridProps<T> {
   onOpen: (item: T) => void;
   /** The last rows are near: more may be read. */
   onEnd?: () => void;
+  sorted?: { key: string; falls: boolean };
+  onSort?: (key: string) => void;
 }
 
 const ROW = 32;
@@ -27,7 +31,7 @@ const SPARE = 4;
 // Rows before the end at which more are asked for.
 const NEAR_END = 50;
 
-export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen, onEnd }: GridProps<T>) {
+export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen, onEnd, sorted, onSort }: GridProps<T>) {
   const body = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -61,7 +65,13 @@ export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive
       <div role="rowgroup">
         <div class="grid-row grid-head" role="row" aria-rowindex={1} style={template}>
           {columns.map((column) => (
-            <span key={column.name} role="columnheader" class={column.right ? "right" : ""}>{column.name}</span>
+            <span key={column.name} role="columnheader" class={column.right ? "right" : ""} aria-sort={column.sort && column.sort === sorted?.key ? (sorted.falls ? "descending" : "ascending") : undefined}>
+              {column.sort && onSort ? (
+                <button type="button" class="head" title={`sort by ${column.name.toLowerCase()}`} onClick={() => onSort(column.sort ?? "")}>
+                  {column.name}<span aria-hidden="true">{column.sort === sorted?.key ? (sorted.falls ? " ↓" : " ↑") : ""}</span>
+                </button>
+              ) : column.name}
+            </span>
           ))}
         </div>
       </div>

@@ -6,13 +6,26 @@ import { proof } from "../login.ts";
 import { href } from "../router.ts";
 import { bytesOf, pasted } from "../terminal/keys.ts";
 import type { Line } from "../terminal/lines.ts";
-import { Screen, SIDE_MAX } from "../terminal/screen.ts";
-import { cssColour, DEFAULT, type Style, type StyleTable } from "../terminal/style.ts";
+import type { Screen } from "../terminal/screen.ts";
+import { cssColour, DEFAULT, SIDE_MAX, type Style, type StyleTable } from "../terminal/style.ts";
 import { CopyCommand } from "./basics.tsx";
 
 const PIECE = 65_536;
 // Whichever shell the image has; programs are told what this terminal understands.
 const SHELL = ["/bin/sh", "-c", "export TERM=xterm-256color; command -v bash >/dev/null 2>&1 && exec bash; exec sh"];
+
+type Emulator = typeof import("../terminal/screen.ts");
+let emulator: Promise<Emulator> | null = null;
+
+/** A file of its own, read when the first terminal is opened. */
+function loadedEmulator(): Promise<Emulator> {
+  const named = document.querySelector<HTMLScriptElement>("script[data-screen]")?.dataset["screen"] ?? "";
+  emulator ??= (import(named) as Promise<Emulator>).catch((error: unknown) => {
+    emulator = null;
+    throw error;
+  });
+  return emulator;
+}
 
 interface TerminalProps {
   session: string;
@@ -39,6 +52,8 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
   const field = useRef<HTMLTextAreaElement>(null);
   const closer = useRef<HTMLButtonElement>(null);
   const painting = useRef(false);
+  const made = useRef<Emulator | null>(null);
+  const isGone = useRef(false);
   const paint = () => {
     if (painting.current) return;
     painting.current = true;
@@ -55,14 +70,24 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
   const start = () => {
     setPhase("opening");
     setNote("");
+    const failed = () => {
+      setPhase("closed");
+      setNote("The terminal could not be read; the server may not answer.");
+    };
+    loadedEmulator().then((found) => {
+      made.current = found;
+      if (!isGone.current) connect();
+    }, failed);
+  };
+  const connect = () => {
     const address = `${location.origin.replace(/^http/, "ws")}/api/v1/sessions/${encodeURIComponent(session)}/kernels/${kernel}/exec`;
     // A page cannot set headers here: the proof is one of the offered protocols.
-    const made = new WebSocket(address, ["sokovan-exec", `sokovan-proof.${proof.value}`]);
+    const opened = new WebSocket(address, ["sokovan-exec", `sokovan-proof.${proof.value}`]);
     const decoder = new TextDecoder();
     let last = "";
-    made.binaryType = "arraybuffer";
-    made.onopen = () => setPhase("open");
-    made.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
+    opened.binaryType = "arraybuffer";
+    opened.onopen = () => setPhase("open");
+    opened.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
       if (typeof event.data === "string") {
         const told = JSON.parse(event.data) as Last;
         last = told.exit_code === undefined ? (told.detail ?? "") : `The shell ended with ${told.exit_code}.`;
@@ -71,21 +96,25 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
         paint();
       }
     };
-    made.onclose = () => {
-      if (socket.current !== made) return;
+    opened.onclose = () => {
+      if (socket.current !== opened) return;
       socket.current = null;
       setPhase("closed");
       setNote(last || "The connection was closed.");
     };
-    socket.current = made;
+    socket.current = opened;
   };
   const end = () => {
     socket.current?.close();
   };
-  useEffect(() => () => {
-    const open = socket.current;
-    socket.current = null;
-    open?.close();
+  useEffect(() => {
+    isGone.current = false;
+    return () => {
+      isGone.current = true;
+      const open = socket.current;
+      socket.current = null;
+      open?.close();
+    };
   }, [session, kernel]);
   useEffect(() => {
     if (whole) start();
@@ -93,9 +122,9 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
   // The size is known once the box is shown; then the shell is started in a terminal of that size.
   useEffect(() => {
     const element = box.current;
-    if (phase !== "open" || !element) return;
+    if (phase !== "open" || !element || !made.current) return;
     const [rows, columns] = sizeOf(element);
-    screen.current = new Screen(rows, columns);
+    screen.current = new made.current.Screen(rows, columns);
     socket.current?.send(JSON.stringify({ command: SHELL, terminal: true, rows, columns }));
     paint();
     field.current?.focus();
@@ -137,6 +166,7 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
     send(pasted(event.clipboardData?.getData("text/plain") ?? "", screen.current?.pasteIsMarked ?? false));
   };
   const shown = screen.current;
+  const past = shown && !shown.isFull ? shown.past : [];
   return (
     <section class={`terminal${whole ? " whole" : ""}`} aria-label="terminal">
       <div class="bar">
@@ -155,10 +185,10 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
         <div class="terminal-box" ref={box} onClick={() => getSelection()?.isCollapsed !== false && field.current?.focus()}>
           <span class="terminal-measure" aria-hidden="true">{"0".repeat(50)}</span>
           <div class="terminal-screen" role="log" aria-label="screen of the terminal">
-            {shown ? [...shown.past, ...shown.lines].map((line, index) => (
+            {shown ? [...past, ...shown.lines].map((line, index) => (
               <Row
                 key={line.id} line={line} version={line.version} styles={shown.styles}
-                cursor={phase === "open" && shown.cursorShown && index === shown.past.length + shown.row ? shown.column : -1}
+                cursor={phase === "open" && shown.cursorShown && index === past.length + shown.row ? shown.column : -1}
               />
             )) : null}
           </div>

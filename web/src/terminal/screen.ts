@@ -6,7 +6,6 @@ import { isDeceptive, widthOf } from "./widths.ts";
 
 const TAB = 8;
 const KEPT_LINES = 1000;
-export const SIDE_MAX = 500;
 // A program can ask where the cursor is; it gets this many answers at most to what it wrote at once.
 const REPLIES_MAX = 16;
 // Line drawing of the second character set, from ` to ~.
@@ -404,6 +403,11 @@ export class Screen {
       case 2004:
         this.pasteIsMarked = on;
     }
+  }
+
+  /** Whether a full-screen program draws; what was before is not above its screen. */
+  get isFull(): boolean {
+    return this.#main !== null;
   }
 
   /** Full-screen programs draw on a screen of their own; the one before returns with its cursor. */

@@ -1,5 +1,7 @@
 // How a character looks. Pure. Styles are few and repeat, so lines hold their numbers.
 
+export const SIDE_MAX = 500;
+
 /** No colour of its own. */
 export const DEFAULT = -1;
 /** Colours from here on are 24-bit ones: this much plus red, green and blue. */

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL, AgentInfo
+from sokovan.domain.cluster.agent import FAKE_RUNTIME, MOUNTS_ANYWHERE, MOUNTS_LABEL, RUNTIME_LABEL, AgentInfo
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import InvalidInput
@@ -20,6 +20,8 @@ GPUS_MAX = 64
 RACK_LABEL = "rack"
 # Stored in data folders and used in agent selectors; the values cannot change.
 ROOT = "fake"
+
+LABELS = {FAKE_LABEL: "yes", MOUNTS_LABEL: MOUNTS_ANYWHERE, RUNTIME_LABEL: FAKE_RUNTIME}
 
 _CPU_MILLICORES = 64_000
 _MEMORY_BYTES = 512 << 30
@@ -69,7 +71,7 @@ class FleetShape:
                 agent_id=agent_id,
                 available_slots=slots,
                 architecture=self.architecture,
-                labels={RACK_LABEL: rack, FAKE_LABEL: "yes", MOUNTS_LABEL: MOUNTS_ANYWHERE},
+                labels={**LABELS, RACK_LABEL: rack},
                 scaling_group=self.scaling_group,
                 kernels_max=self.kernels_max,
             )

@@ -33,6 +33,10 @@ NOT_ISOLATED = "none"
 # How an agent runs kernels: as processes of its machine, or as containers of Docker or Podman.
 PROCESS_RUNTIME = "process"
 DOCKER_RUNTIME = "docker"
+# The runtime of fake agents: it simulates every image, and serves no requests.
+FAKE_RUNTIME = "fake"
+# The agent label for its runtime; agents of earlier versions do not have it.
+RUNTIME_LABEL = "sokovan.runtime"
 # Labels of agents with this prefix are set by the system.
 SYSTEM_PREFIX = "sokovan."
 # Labels that operators may give an agent, beside those that it reports.
@@ -71,6 +75,21 @@ def read_runtime(text: str) -> str:
         hint = f"use {PROCESS_RUNTIME}, or {DOCKER_RUNTIME} for Docker and Podman"
         raise InvalidInput(f"{text[:80]!r} is not a runtime", hint=hint)
     return text
+
+
+def can_run(labels: Mapping[str, str], runtime: str, *, serves: bool) -> bool:
+    """Whether an agent can run kernels of images of a runtime; empty for any.
+
+    Kernels that serve requests are not simulated. An agent without the label, or with a
+    runtime that is not known here, decides itself.
+
+    >>> can_run({RUNTIME_LABEL: DOCKER_RUNTIME}, PROCESS_RUNTIME, serves=False)
+    False
+    """
+    own = labels.get(RUNTIME_LABEL, "")
+    if own == FAKE_RUNTIME:
+        return not serves
+    return not runtime or own not in {PROCESS_RUNTIME, DOCKER_RUNTIME} or own == runtime
 
 
 def read_account_range(text: str) -> range:

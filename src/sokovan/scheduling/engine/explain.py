@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from sokovan.domain.cluster.agent import DOCKER_RUNTIME, PROCESS_RUNTIME
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import ANY_PORT
@@ -288,12 +289,15 @@ class Explainer:
 
 
 def _unmatched(shape: Shape, funnel: Funnel) -> tuple[Code, str] | None:
-    """The verdict if no agent has the architecture, the labels, or only tolerated taints."""
+    """The verdict if no agent has the architecture, the runtime, the labels, or only tolerated taints."""
     if funnel.alive and not funnel.architecture:
         return Code.NO_ARCH_MATCH, f"none of {funnel.alive} agents has the architecture {shape.architecture}"
-    if funnel.architecture and not funnel.labels:
+    running = funnel.architecture - funnel.other_runtime
+    if funnel.architecture and not running:
+        return Code.NO_RUNTIME_MATCH, f"none of {funnel.architecture} agents can run {_kind(shape)}"
+    if running and not funnel.labels:
         labels = [*(f"{name}={value}" for name, value in shape.key.require), *map(str, shape.key.where)]
-        return Code.NO_LABEL_MATCH, f"none of {funnel.architecture} agents has the labels {', '.join(labels)}"
+        return Code.NO_LABEL_MATCH, f"none of {running} agents has the labels {', '.join(labels)}"
     if funnel.tainted and not funnel.could_ever_fit:
         text = f"{funnel.tainted} agents could hold {_request(shape)}, but have taints that it does not tolerate"
         return Code.AGENTS_TAINTED, text
@@ -311,6 +315,13 @@ def _not_served(pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
 
 def _request(shape: Shape) -> str:
     return format_slots(shape.slots) or "a best-effort kernel"
+
+
+def _kind(shape: Shape) -> str:
+    """The kind of kernels of a shape, in words."""
+    kinds = {PROCESS_RUNTIME: "processes of its machine (image host or venv:NAME)", DOCKER_RUNTIME: "containers"}
+    kind = kinds.get(shape.key.runtime, "kernels")
+    return f"{kind} that serve requests; fake agents cannot" if shape.key.serves else kind
 
 
 def _needs_device(reason: PendingReason) -> bool:

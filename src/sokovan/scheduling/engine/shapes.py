@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sokovan.domain.cluster.agent import RUNTIME_LABEL, can_run
+from sokovan.domain.cluster.image import image_runtime
 from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.taint import Toleration, taints_of, untolerated
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator
@@ -33,6 +35,8 @@ class ShapeKey(NamedTuple):
     avoid: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     meets: bool = False
+    runtime: str = ""
+    serves: bool = False
     where: tuple[LabelExpression, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     affinity: AffinityRule | None = None
@@ -286,10 +290,14 @@ class ShapeTable:
     ) -> None:
         self.workspace, self._now_ms, self._affinity = workspace, now_ms, affinity
         self._shapes: dict[tuple[object, ...], Shape] = {}
-        self._plain: dict[tuple[ResourceSlot, str], Shape] = {}  # of kernels that ask for slots alone
+        self._plain: dict[tuple[ResourceSlot, str, str], Shape] = {}  # of kernels that ask for slots alone
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
         self._taints = [taints_of(agent.labels) for agent in workspace.agents]
         self._any_taints = any(self._taints)
+        self._runtimes = [agent.labels.get(RUNTIME_LABEL, "") for agent in workspace.agents]
+        self._any_runtimes = any(self._runtimes)
+        self._image_runtimes: dict[str, str] = {}
+        self._running: dict[tuple[str, bool], Flags] = {}
         codes: dict[str, int] = {}
         architectures = [codes.setdefault(agent.architecture, len(codes)) for agent in workspace.agents]
         self._architecture_codes = codes
@@ -303,14 +311,27 @@ class ShapeTable:
 
     def of(self, kernel: KernelWorkload) -> Shape:
         """The shape of a kernel."""
-        plain = kernel.constraints is None and not (kernel.require or kernel.avoid or kernel.ports or kernel.meets)
-        if plain and (known := self._plain.get((kernel.slots, kernel.architecture))) is not None:
+        plain = kernel.constraints is None and not (
+            kernel.require or kernel.avoid or kernel.ports or kernel.meets or kernel.serves
+        )
+        runtime = self._runtime(kernel.image) if self._any_runtimes else ""
+        if plain and (known := self._plain.get((kernel.slots, kernel.architecture, runtime))) is not None:
             return known
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoid = self._avoided(kernel) if kernel.avoid else ()
         constraints = kernel.constraints
         meets = kernel.meets and self._without_ports is not None
-        key: tuple[object, ...] = (kernel.slots, kernel.architecture, require, avoid, kernel.ports, meets)
+        serves = kernel.serves and self._any_runtimes
+        key: tuple[object, ...] = (
+            kernel.slots,
+            kernel.architecture,
+            require,
+            avoid,
+            kernel.ports,
+            meets,
+            runtime,
+            serves,
+        )
         if constraints is not None:
             affinity = self._affinity.rule(constraints) if self._affinity is not None else None
             key = (*key, constraints.where, constraints.tolerations if self._any_taints else (), affinity)
@@ -318,8 +339,15 @@ class ShapeTable:
         if shape is None:
             shape = self._shapes[key] = self._evaluate(ShapeKey(*key))  # type: ignore[arg-type]  # built in its order
         if plain:
-            self._plain[kernel.slots, kernel.architecture] = shape
+            self._plain[kernel.slots, kernel.architecture, runtime] = shape
         return shape
+
+    def _runtime(self, image: str) -> str:
+        """The runtime of an image, found once."""
+        known = self._image_runtimes.get(image)
+        if known is None:
+            known = self._image_runtimes[image] = image_runtime(image)
+        return known
 
     def _avoided(self, kernel: KernelWorkload) -> tuple[str, ...]:
         """The agents that are avoided now, sorted."""
@@ -344,6 +372,13 @@ class ShapeTable:
             flags = flags & self._labels[condition]
         return flags
 
+    def runs(self, runtime: str, *, serves: bool) -> Flags:
+        """The agents that can run kernels of images of a runtime, found once."""
+        if (runtime, serves) not in self._running:
+            distinct = {own: can_run({RUNTIME_LABEL: own}, runtime, serves=serves) for own in set(self._runtimes)}
+            self._running[runtime, serves] = np.array([distinct[own] for own in self._runtimes], bool)
+        return self._running[runtime, serves]
+
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Flags:
         """The agents without a taint, or with taints that are all tolerated."""
         distinct = {taints: not untolerated(taints, tolerations) for taints in set(self._taints)}
@@ -355,7 +390,10 @@ class ShapeTable:
         same = self._architectures == self._architecture_codes.get(key.architecture, -1)
         labelled = self.has_labels(key.require, key.where)
         holds = (workspace.capacity >= request).all(axis=1)
-        alive, tainted = workspace.alive, 0
+        alive, tainted, other_runtime = workspace.alive, 0, 0
+        if key.runtime or key.serves:
+            runs = self.runs(key.runtime, serves=key.serves)
+            other_runtime, labelled = int((alive & same & ~runs).sum()), labelled & runs
         able = alive & same & labelled & holds
         possible = same & labelled & holds
         if self._any_taints:
@@ -365,7 +403,7 @@ class ShapeTable:
         now = able & (workspace.idle >= request).all(axis=1)
         steps = (alive, alive & same, alive & same & labelled, able, now, now)
         counts = [int(flags.sum()) for flags in steps]
-        funnel = Funnel(len(workspace.agents), *counts)._replace(tainted=tainted)
+        funnel = Funnel(len(workspace.agents), *counts)._replace(tainted=tainted, other_runtime=other_runtime)
         usable = able & self.own if self._hard and self.own is not None else able
         eligible = usable
         if key.avoid:

@@ -22,6 +22,7 @@ def test_agents_stand_in_racks_and_have_what_was_asked_for() -> None:
     info = agents[25]
     assert dict(info.available_slots) == {"cpu": 64_000, "mem": 512 << 30, "cuda.device": 8}
     assert (info.labels["rack"], info.scaling_group, info.architecture) == ("r03", "gpu", "aarch64")
+    assert info.labels["sokovan.runtime"] == "fake"
     assert [device.device_id for device in shape.devices()] == [f"gpu{number}" for number in range(8)]
 
 

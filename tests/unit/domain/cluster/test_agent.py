@@ -9,8 +9,10 @@ from sokovan.domain.cluster.agent import (
     NO_ACCOUNTS,
     PORTS_DEFAULT,
     PORTS_LABEL,
+    RUNTIME_LABEL,
     AgentInfo,
     account_range_text,
+    can_run,
     port_range,
     port_range_text,
     read_account_range,
@@ -94,3 +96,24 @@ def test_a_range_of_accounts_is_read_and_written() -> None:
 def test_accounts_of_the_system_and_of_people_are_not_in_a_range(text: str) -> None:
     with pytest.raises(InvalidInput, match="range of accounts"):
         read_account_range(text)
+
+
+@pytest.mark.parametrize(
+    ("own", "runs"),
+    [
+        ("process", ["", "process"]),
+        ("docker", ["", "docker"]),
+        ("fake", ["", "process", "docker"]),
+        ("of-a-later-version", ["", "process", "docker"]),
+    ],
+)
+def test_an_agent_runs_images_of_its_own_runtime_and_a_fake_one_simulates_all(own: str, runs: list[str]) -> None:
+    labels = {RUNTIME_LABEL: own}
+    assert [one for one in ("", "process", "docker") if can_run(labels, one, serves=False)] == runs
+    assert [one for one in ("", "process", "docker") if can_run(labels, one, serves=True)] == (
+        [] if own == "fake" else runs
+    )
+
+
+def test_an_agent_that_does_not_say_its_runtime_decides_itself() -> None:
+    assert can_run({}, "docker", serves=True)

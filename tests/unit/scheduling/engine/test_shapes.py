@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from sokovan.domain.cluster.agent import RUNTIME_LABEL
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.domain.slots import NO_SLOTS
-from sokovan.scheduling.trace import Funnel
-from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel
+from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.trace import Advice, Funnel, Verdict
+from tests.unit.scheduling.engine.builders import EngineParts, agent, kernel, planned, session, snapshot
 
 ZONES = {"zone": "east", "disk": "ssd"}
 
@@ -46,6 +51,31 @@ def test_the_funnel_counts_the_agents_that_are_left_after_each_question() -> Non
     shape = engine.shape("cpu=2", require=ZONES)
     assert shape.funnel == Funnel(6, alive=5, architecture=4, labels=3, could_ever_fit=2, fits_now=1, topology=1)
     assert [engine.workspace.ids[index] for index in shape.eligible.nonzero()[0]] == ["busy", "free"]
+
+
+def test_kernels_go_to_agents_that_can_run_their_image() -> None:
+    runtimes = {"p": "process", "d": "docker", "f": "fake"}
+    engine = EngineParts(
+        *(agent(name, "cpu=8", labels={RUNTIME_LABEL: runtime}) for name, runtime in runtimes.items()),
+        agent("unlabelled", "cpu=8"),
+    )
+
+    def eligible(**more: Any) -> list[str]:
+        shape = engine.table.of(kernel("k", "cpu=1", **more))
+        assert 4 - shape.funnel.other_runtime == shape.funnel.labels == int(shape.eligible.sum())
+        return [engine.workspace.ids[index] for index in shape.eligible.nonzero()[0]]
+
+    assert eligible() == ["d", "f", "p", "unlabelled"]
+    assert eligible(image="host") == eligible(image="venv:torch") == ["f", "p", "unlabelled"]
+    assert eligible(image="python:3.12") == ["d", "f", "unlabelled"]
+    assert eligible(image="host", serves=True) == ["p", "unlabelled"]
+    assert eligible(image="python:3.12", serves=True) == ["d", "unlabelled"]
+
+
+def test_images_of_one_runtime_share_a_shape() -> None:
+    engine = EngineParts(agent("a1", "cpu=8", labels={RUNTIME_LABEL: "docker"}))
+    first, second = (engine.table.of(kernel("k", "cpu=1", image=image)) for image in ("python:3.12", "torch"))
+    assert first is second is not engine.table.of(kernel("k", "cpu=1", image="host"))
 
 
 def test_a_busy_agent_is_eligible_and_a_draining_one_is_only_possible() -> None:
@@ -183,3 +213,38 @@ def test_seats_that_are_kept_are_those_that_are_counted_again() -> None:
             space.free_soon(one, shape.released)
         assert shape.future_seats(space).tolist() == shape.future_counts(space).tolist()
     assert shape.future_seats(space)[2] == 3
+
+
+def verdict_of(given: SystemSnapshot) -> Verdict:
+    return planned(given).trace[SessionId("s")]
+
+
+def code_and_summary(verdict: Verdict) -> tuple[str, str]:
+    return verdict.code, verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("runtime", "asked", "kind"),
+    [
+        ("process", {"image": "python:3.12"}, "containers"),
+        ("docker", {"image": "host"}, "processes of its machine (image host or venv:NAME)"),
+        ("fake", {"image": "torch", "serves": True}, "containers that serve requests; fake agents cannot"),
+    ],
+)
+def test_a_runtime_that_no_agent_has_is_named(runtime: str, asked: dict[str, Any], kind: str) -> None:
+    machines = [agent(name, "cpu=1", labels={RUNTIME_LABEL: runtime}) for name in ("a", "b")]
+    verdict = verdict_of(snapshot(machines, session("s", kernel("k", "cpu=1", **asked))))
+    assert code_and_summary(verdict) == ("NO_RUNTIME_MATCH", f"none of 2 agents can run {kind}")
+    assert verdict.advice is Advice.CHANGE
+
+
+def test_labels_are_compared_among_agents_of_the_runtime_only() -> None:
+    machines = [
+        agent("a", "cpu=1", labels={RUNTIME_LABEL: "docker"}),
+        agent("b", "cpu=1", labels={RUNTIME_LABEL: "process", "zone": "east"}),
+    ]
+    wanted = kernel("k", "cpu=1", image="torch", require={"zone": "east"})
+    verdict = verdict_of(snapshot(machines, session("s", wanted)))
+    assert code_and_summary(verdict) == ("NO_LABEL_MATCH", "none of 1 agents has the labels zone=east")
+    assert verdict.funnel is not None
+    assert verdict.funnel.sentence().endswith("(1 of another runtime)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,8 @@ from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import from_plain
-from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
+from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint
+from sokovan.domain.slots import needs_master_port
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, milliseconds
 
 # The status of a kernel that ends and holds its slots until a proof.
@@ -106,11 +107,12 @@ def _kernel_workloads(
     placed = any(kernel.status in _HOLDING for kernel in kernels)
     meets = not placed and needs_master_port([slots_of(kernel.slots) for kernel in kernels])
     leading = _leading(kernels, ends_with_main=spec.get("ends_with") == EndPolicy.MAIN.value)
+    shared = _Shared(avoid, constraints, leading, meets=meets, serves=spec.get("replica") is not None)
     hidden = _ENDED_OR_PENDING if row.status == SessionStatus.TERMINATING.value else _ENDED
     return tuple(
         same
         if (same := known.get(kernel.kernel_id)) is not None and _is_same(same, kernel, avoid, meets=meets)
-        else _kernel_workload(kernel, specs[kernel.kernel_id], avoid, constraints, meets=meets, leading=leading)
+        else _kernel_workload(kernel, specs[kernel.kernel_id], shared)
         for kernel in kernels
         if kernel.status not in hidden
     )
@@ -152,15 +154,17 @@ def _leading(kernels: Sequence[Any], *, ends_with_main: bool) -> frozenset[str]:
     return frozenset(found | {kernels[0].kernel_id} if ends_with_main else found)
 
 
-def _kernel_workload(
-    row: Any,
-    spec: Mapping[str, Any],
-    avoid: tuple[tuple[AgentId, int], ...],
-    constraints: PlacementConstraints | None,
-    *,
-    meets: bool,
-    leading: frozenset[str],
-) -> KernelWorkload:
+class _Shared(NamedTuple):
+    """The part of a workload that the kernels of a session share."""
+
+    avoid: tuple[tuple[AgentId, int], ...]
+    constraints: PlacementConstraints | None
+    leading: frozenset[str]
+    meets: bool
+    serves: bool
+
+
+def _kernel_workload(row: Any, spec: Mapping[str, Any], shared: _Shared) -> KernelWorkload:
     holds = row.status in _HOLDING
     return KernelWorkload(
         kernel_id=KernelId(row.kernel_id),
@@ -175,11 +179,12 @@ def _kernel_workload(
         nominated=spec["nominated"],
         agent=AgentId(row.agent_id) if holds else None,
         releasing=row.status == RELEASING,
-        avoid=() if holds else avoid,
-        constraints=constraints,
+        avoid=() if holds else shared.avoid,
+        constraints=shared.constraints,
         ports=() if holds or row.ports == NO_PORTS else tuple(sorted(ports_of(row.ports).values())),
-        meets=meets,
-        leads=holds and row.kernel_id in leading,
+        meets=shared.meets,
+        leads=holds and row.kernel_id in shared.leading,
+        serves=shared.serves,
     )
 
 

@@ -23,12 +23,11 @@ from sokovan.api.operations import ApiOperation, body_of
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import Architecture, Name
 from sokovan.api.scaling_group_policy import permit_runnable
-from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.image import Image, is_process_image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.owners.access import ObjectKind
 from sokovan.domain.problems import InvalidRequest, Problem
-from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.scheduling.registry import PluginRegistry
 from sokovan.wire.api.fleet import ImageBody, ImagePage, QueueBody, QueuePage, ScalingGroupBody, ScalingGroupPage
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sokovan.wire.api.explanations import WhyView
 
 # Pending reasons that waiting does not resolve: an attached session is cancelled at once.
-UNSATISFIABLE = frozenset({"NEVER_FITS", "NO_LABEL_MATCH", "TOPOLOGY_IMPOSSIBLE"})
+UNSATISFIABLE = frozenset({"NEVER_FITS", "NO_LABEL_MATCH", "NO_RUNTIME_MATCH", "TOPOLOGY_IMPOSSIBLE"})
 # The label of agents that can mount a folder at another path.
 MOUNTS = "sokovan.mounts="
 # Quota reasons: either used up for now, or lower than the request.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sokovan.domain.checks import require_labels
+from sokovan.domain.cluster.image import is_process_image
 from sokovan.domain.commands import ENVIRONMENT_BYTES_MAX, require_command, require_environment
 from sokovan.domain.constraints.labels import require_session_labels
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import is_name
 from sokovan.domain.problems import Problem, problems_of
 from sokovan.domain.session import SessionType
-from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup, kernel_groups
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.launch import RESERVED

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
-from sokovan.domain.cluster.image import HOST_IMAGE, Image
+from sokovan.domain.cluster.image import Image, is_process_image
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, is_name
 from sokovan.domain.session import Mount
-
-# Images of the process runtime need no entry in the catalog: the machine itself, and virtual environments.
-_VENV = re.compile(r"venv:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-
-
-def is_process_image(name: str) -> bool:
-    """Whether this is an image of the process runtime, which needs no catalog entry."""
-    return name == HOST_IMAGE or _VENV.fullmatch(name) is not None
 
 
 def choose_image(name: str, known: Sequence[Image], *, architecture: str, preferred: str) -> Image | None:

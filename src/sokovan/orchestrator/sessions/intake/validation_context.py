@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
-from sokovan.domain.cluster.image import Image
+from sokovan.domain.cluster.image import Image, is_process_image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_QUEUE, ArrayId, SessionId, is_name
@@ -16,7 +16,6 @@ from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
 from sokovan.domain.records import ArrayRecord, SessionSummary
 from sokovan.domain.session_request import Caller, SessionRequest
-from sokovan.orchestrator.sessions.intake.images import is_process_image
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.references import sessions_or_arrays

@@ -1,5 +1,6 @@
 """Conversion of rows to workloads."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,8 @@ import msgspec
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import ports_text
 from sokovan.adapters.sql.snapshots.workloads import session_workload
-from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.ids import AccessKey, AgentId, DeploymentId, KernelId, QueueName, SessionId
+from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import to_plain
 from sokovan.domain.session import (
@@ -137,3 +139,12 @@ def test_kernels_that_are_as_they_were_are_taken_from_before() -> None:
             known = {kernel.kernel_id: kernel for kernel in before.kernels}
             same = [kernel for kernel in after.kernels if kernel is known.get(kernel.kernel_id)]
             assert KERNELS[2].kernel_id in {kernel.kernel_id for kernel in same}
+
+
+def test_kernels_of_a_replica_serve_requests() -> None:
+    place = ReplicaPlace(DeploymentId("d"), revision=1, ordinal=0, attempt=1)
+    replica = replace(RICH, session_type=SessionType.INFERENCE, starts_at_ms=None, replica=place)
+    for spec, serves in ((RICH, False), (replica, True)):
+        loaded = session_workload(*rows_of(spec))
+        assert {kernel.serves for kernel in loaded.kernels} == {serves}
+        assert {kernel.serves for kernel in workload_of(spec, submitted=1).kernels} == {serves}

@@ -5,19 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.cluster.image import Image
-from sokovan.orchestrator.sessions.intake.images import choose_image, is_process_image
+from sokovan.orchestrator.sessions.intake.images import choose_image
 
 X86, ARM, RISC = (Image("torch", architecture=one) for one in ("x86_64", "aarch64", "riscv64"))
-
-
-@pytest.mark.parametrize("name", ["host", "venv:a", "venv:torch-2.9_cpu"])
-def test_processes_run_on_the_machine_or_in_a_virtual_environment(name: str) -> None:
-    assert is_process_image(name)
-
-
-@pytest.mark.parametrize("name", ["", "hosts", "Host", "venv", "venv:", "venv:a/b", "venv:.x", "venv:a b", "venv:a\n"])
-def test_nothing_else_is_known_without_the_catalog(name: str) -> None:
-    assert not is_process_image(name)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,127 @@
+"""The map of devices, orders of the list of sessions, and forms of administrators, in Chromium."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.browser import page_scripts as scripts
+from tests.browser.dashboard_rig import RULES, Dashboard, text_of, violations
+
+
+def names_of(page: Any) -> list[str]:
+    """The names of the rows of the list, from the top."""
+    return [str(text) for text in page.locator(".grid-body .grid-row a").all_inner_texts()]
+
+
+def test_the_map_is_coloured_by_use_and_by_owner_and_keys_reach_each_device(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "hot", "--gpus", "8", "--", "sleep", "600")
+    dashboard.sokovan("wait", "hot", "--until", "running")
+    with dashboard.page("/ui/cluster") as page:
+        colours = page.get_by_role("group", name="colour by")
+        colours.get_by_role("button", name="owner").click()
+        legend = page.locator(".legend")
+        legend.get_by_text(re.compile(r"^a admin 8$")).wait_for()
+        colours.get_by_role("button", name="use").click()
+        # Agents report what their devices do with their next heartbeat.
+        legend.get_by_text(re.compile(r"^1 0 to 19 % 504$")).wait_for()
+        assert "by=use" in page.url
+        grid = page.get_by_role("grid", name=re.compile("map of"))
+        grid.focus()
+        for key in ("ArrowRight", "ArrowRight", "+"):
+            page.keyboard.press(key)
+        page.locator(
+            ".map-status", has_text=re.compile(r"^gpu1 of \S+ in r00, alive: .*, use \d+ %, memory \d+ %, ")
+        ).wait_for()
+        assert page.locator("#map-cell").inner_text() == text_of(page, ".map-status")
+        assert "zoom=1" in page.url
+        for mode in ("use", "queue", "memory"):
+            colours.get_by_role("button", name=mode).click()
+            assert violations(page, *RULES) == []
+        page.keyboard.press("-")
+        grid.focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("table", name="figures of devices").get_by_text("80 GiB").first.wait_for()
+        assert "zoom" not in page.url
+    dashboard.sokovan("stop", "hot", "--yes")
+
+
+def test_sessions_are_sorted_by_the_heads_of_columns(dashboard: Dashboard) -> None:
+    for name, size in (("sort-b", "1"), ("sort-c", "3"), ("sort-a", "2")):
+        dashboard.sokovan("run", "-d", "--name", name, "--size", size, "--", "sleep", "600")
+    with dashboard.page("/ui/sessions?q=sort-") as page:
+        page.get_by_role("row", name=re.compile("sort-a")).wait_for()
+        head = page.get_by_role("columnheader", name="Name")
+        for wanted, order in (
+            (["sort-a", "sort-b", "sort-c"], "ascending"),
+            (["sort-c", "sort-b", "sort-a"], "descending"),
+        ):
+            head.get_by_role("button").click()
+            page.locator(f"[role=columnheader][aria-sort={order}]", has_text="Name").wait_for()
+            assert names_of(page) == wanted
+        page.get_by_role("columnheader", name="Kernels").get_by_role("button").click()
+        page.locator("[aria-sort]", has_text="Kernels").wait_for()
+        assert names_of(page) == ["sort-c", "sort-a", "sort-b"]
+        assert "sort=-kernels" in page.url
+        assert violations(page, *RULES) == []
+    dashboard.sokovan("stop", "sort-a", "sort-b", "sort-c", "--yes")
+
+
+def test_a_scaling_group_is_created_changed_and_removed(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/admin?tab=scaling-groups") as page:
+        page.get_by_label("Name", exact=True).fill("batch")
+        page.get_by_label("Scheduler").fill("drf")
+        page.get_by_role("button", name="Create").click()
+        row = page.get_by_role("row", name=re.compile("^batch drf"))
+        row.wait_for()
+        row.get_by_role("button", name="Edit").click()
+        page.get_by_label("Longest lifetime in s").fill("3600")
+        page.get_by_role("button", name="Change").click()
+        row.get_by_role("cell", name="3600").wait_for()
+        shown = dashboard.sokovan("scaling-group", "show", "batch", "--json")
+        assert '"lifetime_max_s": 3600' in shown
+        assert '"scheduler": "drf"' in shown
+        row.get_by_role("button", name="Remove").click()
+        page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+        row.wait_for(state="detached")
+
+
+def test_a_weight_is_tried_out_before_a_queue_is_changed(dashboard: Dashboard) -> None:
+    dashboard.sokovan("queue", "set", "lab", "--weight", "2")
+    with dashboard.page("/ui/queues") as page:
+        page.get_by_role("link", name="lab").click()
+        page.get_by_label("Weight").fill("7")
+        page.get_by_role("link", name="What would this weight do?").click()
+        page.get_by_label("Weight of lab").wait_for()
+        assert page.get_by_label("Weight of lab").input_value() == "7"
+        assert "--weight lab=7" in text_of(page, ".actions .copy")
+        page.get_by_role("button", name="Compare").click()
+        page.get_by_role("region", name="difference").wait_for()
+        page.go_back()
+        page.get_by_role("button", name="Change").wait_for()
+        page.evaluate(scripts.GOES, "/ui/queues")
+        row = page.locator("tr[data-queue=lab]")
+        row.wait_for()
+        assert row.locator("td").first.inner_text() == "2", "trying out changes nothing"
+    dashboard.sokovan("queue", "rm", "lab", "--yes")
+
+
+def test_an_address_that_is_not_encoded_well_shows_a_page(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/sessions/%E0%A4%A", allowed=("404",)) as page:
+        page.get_by_role("alert").first.wait_for()
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        page.get_by_role("link", name=re.compile(r"^map of the cluster: \d+ of 512 devices in use$")).click()
+        page.get_by_role("grid", name=re.compile("map of")).wait_for()
+
+
+def test_limits_stand_beside_what_users_hold(dashboard: Dashboard) -> None:
+    dashboard.sokovan("quota", "set", "small", "gpu=4")
+    dashboard.sokovan("user", "set", "ada", "--domain", "default", "--quota", "small")
+    with dashboard.page("/ui/admin?tab=policies") as page:
+        row = page.get_by_role("region", name="limits").get_by_role(
+            "row", name=re.compile("^user ada small cuda.device")
+        )
+        row.wait_for()
+        assert row.locator("td").all_inner_texts()[-2:] == ["0", "4"]
+        assert violations(page, *RULES) == []
