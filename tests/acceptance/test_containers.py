@@ -27,6 +27,13 @@ print('memory', open('/sys/fs/cgroup/memory/memory.limit_in_bytes').read().strip
       if os.path.exists('/sys/fs/cgroup/memory') else open('/sys/fs/cgroup/memory.max').read().strip())
 pathlib.Path(os.environ['SOKOVAN_OUTPUT'], 'result').write_text('42')
 """
+# The devices that it may name, and the folder of the machine that its volume is.
+GREEDY = """
+import os
+open('/data/mark', 'w').close()
+mounts = [line.split() for line in open('/proc/self/mountinfo')]
+print(os.environ['NVIDIA_VISIBLE_DEVICES'], *(fields[3] for fields in mounts if fields[4] == '/data'))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +58,19 @@ def test_a_command_runs_in_a_container_with_its_limits_and_no_privileges(contain
     copied = containers.cli("cp", "looks:output/result", "result")
     assert copied.returncode == 0, copied.stderr
     assert (containers.folder / "result").read_text(encoding="ascii") == "42"
+
+
+def test_an_image_chooses_neither_devices_nor_space_of_the_engine(
+    containers: Embedded, docker_server: DockerServer
+) -> None:
+    changes = ("VOLUME /data", "ENV NVIDIA_VISIBLE_DEVICES=all", "HEALTHCHECK CMD python -c pass")
+    image = docker_server.add_derived_image("sokovan-test/greedy:1", *changes)
+    assert containers.cli("image", "set", image).returncode == 0
+    done = containers.cli("run", "-n", "greedy", "--image", image, *SMALL_FLAGS, "--", "python", "-c", GREEDY)
+    assert done.returncode == 0, done.stderr
+    devices, source = done.stdout.split()
+    assert devices == "void"
+    assert "/agent/kernels/" in source, "the volume is no folder of the kernel"
 
 
 def test_an_image_that_the_engine_can_not_get_is_refused_by_name(containers: Embedded) -> None:

@@ -147,7 +147,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "server init": (f"{_LOCAL}.cluster_server:init", "Write a configuration file, and create the keys of a cluster."),
     "server check": (f"{_LOCAL}.cluster_server:check", "Check each part that a manager needs."),
     "server migrate": (f"{_LOCAL}.cluster_server:migrate", "Create or upgrade the schema; copy a store of sokovan up."),
-    "server roles": (f"{_LOCAL}.cluster_server:roles", "Print the SQL that creates separate database roles."),
+    "server roles": (
+        f"{_LOCAL}.cluster_server:roles",
+        "Print the SQL that creates separate database roles, or run it.",
+    ),
     "server status": (f"{_LOCAL}.cluster_server:status", "Show the leaders, agents and sessions of the cluster."),
     "proxy": (f"{_LOCAL}.proxy:proxy", "Run a proxy, which forwards requests to deployments."),
     "doctor": (f"{_LOCAL}.doctor:doctor", "Check what this machine provides and what is missing."),

@@ -86,9 +86,12 @@ async def _containers(
     from sokovan.adapters.docker.engine.sockets import engine_socket  # noqa: PLC0415  # only for containers
     from sokovan.adapters.docker.runtime import DockerRuntime  # noqa: PLC0415  # only for containers
 
-    engine = EngineClient(engine_socket(options.engine, os.environ))
+    socket = engine_socket(options.engine, os.environ)
+    engine = EngineClient(socket)
+    # Whoever can use the socket can do everything on the machine.
+    hidden = (*options.hidden, socket)
     policy = ContainerPolicy(read_only_root=options.read_only_root)
-    runtime = DockerRuntime(options.root, clock, engine, policy=policy, hidden=options.hidden, uploads=uploads)
+    runtime = DockerRuntime(options.root, clock, engine, policy=policy, hidden=hidden, uploads=uploads)
     runtime.accounts = options.accounts
     loop = asyncio.get_running_loop()
 

@@ -36,6 +36,7 @@ async def test_kernels_are_containers_if_that_is_chosen(tmp_path: Path) -> None:
         assert isinstance(found.runtime, DockerRuntime)
         assert "containers of Docker 20.10" in found.isolation.in_words()
         assert await found.runtime.installed_images() == ()
+        assert engine.client.socket.resolve() in found.runtime._hidden  # no container is given the engine's socket
         found.runtime.close()
 
 

@@ -26,6 +26,9 @@ _NANO_PER_MILLICORE = 1_000_000
 # What the engine keeps of a kernel's output until it is copied.
 LOG_FILE_BYTES = 16 << 20
 LOG_FILES = 2
+# Where NVIDIA's runtime is the engine's default, it gives a container the devices that this variable names. Images set
+# it to all of them.
+DEVICES_VARIABLE, NO_DEVICES = "NVIDIA_VISIBLE_DEVICES", "void"
 _DEVICE_KINDS = ("GPU-", "MIG-")
 
 
@@ -86,6 +89,8 @@ def container_body(
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
         "WorkingDir": folders.folder,
         "User": user,
+        # Checks of an image are commands that nobody has asked for.
+        "Healthcheck": {"Test": ["NONE"]},
         "Labels": {
             RUNTIME_LABEL: runtime,
             KERNEL_LABEL: launch.kernel_id,
@@ -126,7 +131,9 @@ def _variables(launch: CreateKernel, environment: Mapping[str, str]) -> dict[str
         variables.pop("PATH", None)
     else:
         variables["PATH"] = launch.environment["PATH"]
-    if _real_devices(launch):
+    granted = _real_devices(launch)
+    variables[DEVICES_VARIABLE] = ",".join(granted) or NO_DEVICES
+    if granted:
         # The engine shows these devices only, and numbers them from 0.
         variables.pop(CUDA_VARIABLE, None)
     return variables

@@ -59,7 +59,7 @@ class ContainerObserver:
             del self._over[gone]
         found = [await self._seen(name, containers.pop(name, None)) for name in names]
         for name, container in containers.items():
-            await self._end_forgotten(name, container)
+            await self._end_orphan(name, container)
         kept = (one for one in found if one is not None)
         return sorted(kept, key=lambda one: (one.kernel_id, one.attempt))
 
@@ -81,9 +81,13 @@ class ContainerObserver:
                 found[folder_name(KernelId(str(labels.get(KERNEL_LABEL, ""))), int(attempt))] = one
         return found
 
-    async def _end_forgotten(self, name: str, container: Mapping[str, Any]) -> None:
-        """Remove a container whose kernel was forgotten by an agent that was killed in between."""
-        if self.records.layout.is_forgotten(name) and not (self.records.layout.kernels / name).exists():
+    async def _end_orphan(self, name: str, container: Mapping[str, Any]) -> None:
+        """Remove a container whose kernel has no folder.
+
+        It was forgotten by an agent that was killed in between, or its folder was removed. A
+        folder is created before its container.
+        """
+        if not (self.records.layout.kernels / name).exists():
             await remains_of(self.engine, str(container.get("Id")))
 
     async def _seen(self, name: str, container: Mapping[str, Any] | None) -> Observation | None:

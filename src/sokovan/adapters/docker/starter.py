@@ -87,9 +87,10 @@ class ContainerStarter:
             await asyncio.to_thread(self.layout.discard, name)
             raise
 
-    def _body(self, launch: CreateKernel, name: str) -> dict[str, Any]:
+    def _body(self, launch: CreateKernel, name: str, image: Mapping[str, Any]) -> dict[str, Any]:
         account = self.confinement.account_of(launch)
-        folders = prepared_folders(launch, self.layout, name, hidden=self.hidden, account=account)
+        volumes = tuple((image.get("Config") or {}).get("Volumes") or {})
+        folders = prepared_folders(launch, self.layout, name, hidden=self.hidden, account=account, volumes=volumes)
         return container_body(
             launch,
             policy=self.confinement.policy,
@@ -102,7 +103,7 @@ class ContainerStarter:
         image = await self.images.found(launch.image)
         if image is None:
             raise ImageUnavailable(image=launch.image, problem="the container engine does not have it")
-        body = await asyncio.to_thread(self._body, launch, name)
+        body = await asyncio.to_thread(self._body, launch, name, image)
         try:
             await self.engine.call("POST", "/containers/create", query={"name": container}, body=body)
         except EngineRefusal as problem:

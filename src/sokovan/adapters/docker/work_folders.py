@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from sokovan.adapters.docker.container_spec import Bind, ContainerFolders
@@ -37,14 +37,23 @@ from sokovan.wire.frames import CreateKernel
 
 PAUSE_S = 0.02
 IN_CONTAINER = "/tmp"  # noqa: S108  # the path inside a container
+# The folders for the volumes that an image declares, below the temporary one.
+VOLUMES = ".volumes"
 
 
 def prepared_folders(
-    launch: CreateKernel, layout: KernelLayout, name: str, *, hidden: Sequence[Path], account: int | None
+    launch: CreateKernel,
+    layout: KernelLayout,
+    name: str,
+    *,
+    hidden: Sequence[Path],
+    account: int | None,
+    volumes: Sequence[str] = (),
 ) -> ContainerFolders:
     """Fill the folders of a kernel, and give them to its account.
 
-    Raises RuntimeFailure, OSError.
+    `volumes` are paths that its image declares as such. The engine would keep them on its own
+    disk, writable and without a limit; they are folders of the kernel instead. Raises RuntimeFailure, OSError.
     """
     place = Path(os.path.realpath(layout.kernels / name))
     work = place / WORK
@@ -67,12 +76,22 @@ def prepared_folders(
     require_not_hidden(launch.mounts, hidden)
     require_targets(launch, [work.parents[2], *hidden])
     require_workdir(launch.workdir, hidden)
+    binds = _binds(launch, work, folder, output)
+    binds += tuple(_volumes(place / TEMPORARY / VOLUMES, volumes, {bind.target for bind in binds}))
     if account is not None:
         for one in (work, place / TEMPORARY, *([Path(output)] if output else ())):
             hand_over(one, account)
         if launch.upload:
             hand_over(Path(folder), account)
-    return ContainerFolders(environment, folder, _binds(launch, work, folder, output))
+    return ContainerFolders(environment, folder, binds)
+
+
+def _volumes(inside: Path, volumes: Sequence[str], taken: Collection[str]) -> Iterator[Bind]:
+    """An empty folder for each volume that nothing else is mounted on."""
+    wanted = sorted({os.path.normpath(volume) for volume in volumes})
+    for index, target in enumerate(one for one in wanted if one not in taken):
+        (inside / str(index)).mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        yield Bind(str(inside / str(index)), target)
 
 
 def _binds(launch: CreateKernel, work: Path, folder: str, output: str) -> tuple[Bind, ...]:

@@ -177,19 +177,22 @@ def roles(
     api: str = "",
     coordinator: str = "",
     migration: str = "",
+    apply: Flag = False,
     settings: SettingOptions = NO_SETTINGS,
     data: DataFolderOption = None,
 ) -> int:
-    """Print the SQL that creates separate database roles.
+    """Print the SQL that creates separate database roles, or run it.
 
     One role each for the API, coordinators and migrations, without passwords. A
-    superuser runs it in the cluster's database, and may run it again. Then set
+    superuser runs it in the cluster's database, and may run it again; with --apply,
+    the user of storage.migration_url or storage.url does so now. Then set
     passwords, name the roles in storage.api_url, storage.url and
     storage.migration_url, and run `sokovan server migrate`, which grants what they
     need.
 
     For example:
       sokovan server roles --config sokovan.toml
+      sokovan server roles --config sokovan.toml --apply
       sokovan server roles --api sokovan_web --migration sokovan_owner
 
     Parameters
@@ -200,12 +203,17 @@ def roles(
         Role of coordinators; default: sokovan_coordinator.
     migration
         Owner of the tables; default: who migrates now.
+    apply
+        Run it in the database instead of printing it.
     """
     read = _sources(settings, data, {}).read()
     from sokovan.entrypoints.cluster import database_users  # noqa: PLC0415  # SQLAlchemy loads only here
 
     named = database_users.roles_of(read, api=api, coordinator=coordinator, migration=migration)
-    print_data(database_users.setup_statements(named).rstrip())
+    if apply:
+        database_users.create_roles(read, named)
+    else:
+        print_data(database_users.setup_statements(named).rstrip())
     print_status(f"API: {named.api}, coordinators: {named.coordinator}, migrations: {named.migration}")
     return OK
 

@@ -9,6 +9,7 @@ from sokovan.adapters.sql.connections.address import driver_url
 from sokovan.adapters.sql.connections.database_roles import (
     DatabaseRoles,
     RoleState,
+    create,
     grant,
     is_member,
     setup_statements,
@@ -23,7 +24,7 @@ from sokovan.entrypoints.doctor import DoctorFinding
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import SAME_DATABASE_USER, StorageSettings
 
-__all__ = ["check_users", "grant_to_users", "roles_of", "setup_statements"]
+__all__ = ["check_users", "create_roles", "grant_to_users", "roles_of", "setup_statements"]
 
 DEFAULT_ROLES = DatabaseRoles("sokovan_api", "sokovan_coordinator", "sokovan_migration")
 _LACKING_HINT = "run sokovan server migrate, which grants them, and sokovan server roles for the rest"
@@ -44,6 +45,21 @@ def roles_of(settings: ServerSettings, *, api: str = "", coordinator: str = "", 
         coordinator or (own if several else "") or DEFAULT_ROLES.coordinator,
         migration or _user(storage.url_of_migration) or DEFAULT_ROLES.migration,
     )
+
+
+def create_roles(settings: ServerSettings, roles: DatabaseRoles) -> None:
+    """Create the roles as the user who migrates.
+
+    Raises NoSharedDatabase, RolesNotCreated, StoreUnavailable.
+    """
+    address = require_migration(settings)
+
+    async def write() -> None:
+        async with opened(address, read_only=False) as database, database.writing() as connection:
+            await create(connection, roles)
+            await connection.commit()
+
+    asyncio.run(write())
 
 
 def grant_to_users(settings: ServerSettings, *, report: Callable[[str], None]) -> None:

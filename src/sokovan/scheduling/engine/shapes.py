@@ -294,8 +294,10 @@ class ShapeTable:
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
         self._taints = [taints_of(agent.labels) for agent in workspace.agents]
         self._any_taints = any(self._taints)
-        self._any_runtimes = any(RUNTIME_LABEL in agent.labels for agent in workspace.agents)
+        self._runtimes = [agent.labels.get(RUNTIME_LABEL, "") for agent in workspace.agents]
+        self._any_runtimes = any(self._runtimes)
         self._image_runtimes: dict[str, str] = {}
+        self._running: dict[tuple[str, bool], Flags] = {}
         codes: dict[str, int] = {}
         architectures = [codes.setdefault(agent.architecture, len(codes)) for agent in workspace.agents]
         self._architecture_codes = codes
@@ -371,8 +373,11 @@ class ShapeTable:
         return flags
 
     def runs(self, runtime: str, *, serves: bool) -> Flags:
-        """The agents that can run kernels of images of a runtime."""
-        return np.array([can_run(agent.labels, runtime, serves=serves) for agent in self.workspace.agents], bool)
+        """The agents that can run kernels of images of a runtime, found once."""
+        if (runtime, serves) not in self._running:
+            distinct = {own: can_run({RUNTIME_LABEL: own}, runtime, serves=serves) for own in set(self._runtimes)}
+            self._running[runtime, serves] = np.array([distinct[own] for own in self._runtimes], bool)
+        return self._running[runtime, serves]
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Flags:
         """The agents without a taint, or with taints that are all tolerated."""

@@ -160,6 +160,20 @@ async def a_port_of_another_is_not_reached(subject: RuntimeSubject) -> None:
         await ended(subject, runtime, name)
 
 
+async def a_kernel_does_not_start_where_another_listens(subject: RuntimeSubject) -> None:
+    """A port that is leased to it is free at its start, or it leaves nothing."""
+    runtime = await subject.make()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        try:
+            await runtime.create(subject.launch("late", SLEEP, ports=(port,)))
+        except RuntimeFailure as problem:
+            expect(problem.code == "port-taken", f"it is refused for another reason: {problem}")
+        else:
+            raise AssertionError("it was started")
+    expect(await seen(runtime, "late") is None, "something of it is left")
+
+
 async def a_busy_kernel_uses_cpu_and_memory(subject: RuntimeSubject) -> None:
     """Its CPU time grows; its processes are counted."""
     runtime = await subject.make()
@@ -222,6 +236,7 @@ CHECKS = (
     a_further_command_needs_a_running_kernel,
     a_port_of_a_kernel_is_reached,
     a_port_of_another_is_not_reached,
+    a_kernel_does_not_start_where_another_listens,
     a_busy_kernel_uses_cpu_and_memory,
     an_unknown_kernel_is_not_measured,
 )

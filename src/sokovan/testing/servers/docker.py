@@ -14,6 +14,7 @@ import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 from sokovan.testing.servers.process import LocalServer, ServerFailed
 
@@ -113,6 +114,20 @@ class DockerServer(LocalServer):
             raise ServerFailed(f"the image of the tests has no name: {said.decode(errors='replace')[:500]}")
         return name
 
+    def add_derived_image(self, name: str, *changes: str) -> str:
+        """Add the image of the tests with instructions, such as `VOLUME /data`."""
+        body = json.dumps({"Image": PYTHON_IMAGE, "Cmd": ["python"]}).encode()
+        container = json.loads(self._reply("POST", "/containers/create", body, "application/json")[1])["Id"]
+        repository, _, tag = name.rpartition(":")
+        query = urlencode(
+            [("container", container), ("repo", repository), ("tag", tag), *(("changes", one) for one in changes)]
+        )
+        status, said = self._reply("POST", f"/commit?{query}", b"{}", "application/json")
+        self.remove(container)
+        if status != http.client.CREATED:
+            raise ServerFailed(f"{name} was not created: {said.decode(errors='replace')[:500]}")
+        return name
+
     def close(self) -> None:
         """Remove all containers and end it."""
         if self.running:
@@ -132,10 +147,12 @@ class DockerServer(LocalServer):
         """Remove a container by force."""
         self._reply("DELETE", f"/containers/{container}?force=1")
 
-    def _reply(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def _reply(
+        self, method: str, path: str, body: bytes | None = None, kind: str = "application/x-tar"
+    ) -> tuple[int, bytes]:
         connection = _SocketConnection(self.socket)
         try:
-            headers = {"Content-Type": "application/x-tar"} if body is not None else {}
+            headers = {"Content-Type": kind} if body is not None else {}
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()

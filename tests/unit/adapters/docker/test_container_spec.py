@@ -58,8 +58,20 @@ def test_labels_carry_kernel_attempt_session_and_runtime() -> None:
 
 
 def test_the_path_is_that_of_the_image_unless_the_session_sets_one() -> None:
-    assert body()["Env"] == ["HOME=/w"]
+    assert body()["Env"] == ["HOME=/w", "NVIDIA_VISIBLE_DEVICES=void"]
     assert "PATH=/mine" in body(environment={"PATH": "/mine"})["Env"]
+
+
+def test_neither_image_nor_session_chooses_devices_by_variable() -> None:
+    """NVIDIA's runtime as an engine's default gives what the variable names, and images name all."""
+    wanted: dict[str, Any] = {"environment": {"NVIDIA_VISIBLE_DEVICES": "all"}}
+    assert "NVIDIA_VISIBLE_DEVICES=void" in body(**wanted)["Env"]
+    granted = body(**wanted, devices={"cuda.device": ("GPU-1", "GPU-2")})["Env"]
+    assert [one for one in granted if one.startswith("NVIDIA")] == ["NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2"]
+
+
+def test_the_health_check_of_an_image_is_not_run() -> None:
+    assert body()["Healthcheck"] == {"Test": ["NONE"]}
 
 
 def test_an_isolated_kernel_has_no_network() -> None:

@@ -107,3 +107,11 @@ async def test_a_container_of_a_forgotten_kernel_is_removed(tmp_path: Path) -> N
         found._layout.discard("k-1")
         assert await found._observer.all() == []
         assert "DELETE /containers/c?force=1&v=1" in engine.asked
+
+
+async def test_a_container_whose_folder_was_removed_is_an_orphan_and_is_ended(tmp_path: Path) -> None:
+    async with canned_engine(answers("running")) as engine:
+        found = streams(engine, tmp_path)
+        found._layout.discard("k-1")
+        assert await found._observer.all() == []
+        assert "DELETE /containers/c?force=1&v=1" in engine.asked

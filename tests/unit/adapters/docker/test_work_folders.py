@@ -45,3 +45,18 @@ def test_folders_of_the_agent_are_not_mounted(tmp_path: Path) -> None:
     given = launch(mounts=(MountEntry(str(tmp_path / "root"), "/data"),))
     with pytest.raises(RuntimeFailure, match="hidden"):
         prepared_folders(given, layout, "k-1", hidden=(tmp_path / "root",), account=None)
+
+
+def test_volumes_of_an_image_are_folders_of_the_kernel(tmp_path: Path) -> None:
+    layout = layout_of(tmp_path / "root")
+    data = tmp_path / "data"
+    data.mkdir()
+    given = launch(mounts=(MountEntry(str(data), "/data"),))
+    wanted = ("/var/lib/db/", "/data", "/tmp", "/var/lib/db")  # noqa: S108  # in the container
+    found = prepared_folders(given, layout, "k-1", hidden=(), account=None, volumes=wanted)
+    own = layout.kernels / "k-1" / TEMPORARY
+    [volume] = [bind for bind in found.binds if bind.target == "/var/lib/db"]
+    assert Path(volume.source).is_relative_to(own)
+    assert list(Path(volume.source).iterdir()) == []
+    assert sorted(bind.target for bind in found.binds).count("/data") == 1
+    assert len(found.binds) == len({bind.target for bind in found.binds})

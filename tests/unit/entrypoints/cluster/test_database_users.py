@@ -6,11 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from sokovan.adapters.sql.connections.database_roles import BadRoleName, RoleMissing, setup_statements
-from sokovan.entrypoints.cluster.database_users import DEFAULT_ROLES, check_users, grant_to_users, roles_of
+from sokovan.adapters.sql.connections.database_roles import BadRoleName, RoleMissing, RolesNotCreated, setup_statements
+from sokovan.entrypoints.cluster.database_users import (
+    DEFAULT_ROLES,
+    check_users,
+    create_roles,
+    grant_to_users,
+    roles_of,
+)
 from sokovan.entrypoints.settings.server_settings import ServerSettings, settings_of
 from sokovan.testing.servers import PostgresServer
-from tests.database_users import as_user, create_users, execute, names_in, removed_users
+from tests.database_users import PASSWORD, as_user, create_users, execute, names_in, removed_users
 
 
 def storage(**urls: str) -> ServerSettings:
@@ -80,3 +86,20 @@ def test_one_user_needs_no_privileges(url: str) -> None:
     said: list[str] = []
     grant_to_users(storage(url=url), report=said.append)
     assert said == []
+
+
+@pytest.mark.slow
+def test_roles_are_created_by_who_may_and_by_nobody_else(url: str) -> None:
+    names = names_in(url)
+    for _ in range(2):  # it may be run again
+        create_roles(storage(url=url), names)
+    for name in (names.api, names.coordinator, names.migration):
+        execute(url, f"ALTER ROLE \"{name}\" PASSWORD '{PASSWORD}'")
+    api, coordinator, migration = (as_user(url, one) for one in (names.api, names.coordinator, names.migration))
+    settings = storage(url=coordinator, api_url=api, migration_url=migration)
+    grant_to_users(settings, report=lambda _line: None)
+    assert [one.ok for one in check_users(settings)] == [True, True, True]
+    with pytest.raises(RolesNotCreated, match="the roles cannot be created"):
+        create_roles(storage(url=api), names)
+    with pytest.raises(Exception, match="permission denied to create temporary tables"):
+        execute(api, "CREATE TEMPORARY TABLE filler (line text)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -12,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from sokovan.adapters.docker.engine.client import NOT_FOUND, EngineClient, EngineRefusal, EngineUnavailable
+from sokovan.adapters.docker.engine.registry_credentials import credentials_for
 from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.domain.ids import is_name
 from sokovan.ports.runtime import ImageUnavailable
 from sokovan.wire.frames import IMAGES_MAX
 
 VENV = "venv:"
-# The file in which `docker login` and `podman login --compat-auth-file` keep credentials.
-CREDENTIALS = Path(".docker/config.json")
-CREDENTIALS_BYTES_MAX = 1 << 20
 LINE_BYTES_MAX = 1 << 20
-_HUB = "https://index.docker.io/v1/"
 _HUB_NAME = "docker.io/"
 
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
@@ -134,23 +130,3 @@ def checked_reference(image: str) -> dict[str, str]:
     if found is None:
         raise ImageUnavailable(image=image, problem="it is no name of a container image")
     return {name: value or "" for name, value in found.groupdict().items()}
-
-
-def credentials_for(image: str, home: Path) -> dict[str, str]:
-    """The header with the credentials of an image's registry.
-
-    Empty if the account has none. Those of credential helpers, which are programs, are not used.
-    """
-    first, _, rest = image.partition("/")
-    registry = first if rest and ("." in first or ":" in first or first == "localhost") else _HUB
-    try:
-        with (home / CREDENTIALS).open("rb") as file:
-            known = json.loads(file.read(CREDENTIALS_BYTES_MAX)).get("auths") or {}
-        encoded = (known.get(registry) or known.get(f"https://{registry}") or {}).get("auth") or ""
-        user, _, password = base64.b64decode(encoded).decode().partition(":")
-    except (OSError, ValueError, AttributeError):
-        return {}
-    if not user:
-        return {}
-    given = {"username": user, "password": password, "serveraddress": registry}
-    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(given).encode()).decode()}

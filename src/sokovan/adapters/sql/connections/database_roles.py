@@ -17,13 +17,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sokovan.adapters.sql.schema.privileges import REVISIONS, TablePrivileges
 from sokovan.adapters.sql.schema.tables import METADATA
-from sokovan.domain.errors import InvalidInput, quoted
+from sokovan.domain.errors import InvalidInput, SokovanError, quoted
 
 # PostgreSQL cuts longer names.
 NAME_MAX = 63
 _NAME = re.compile(rf"[A-Za-z0-9_.@+-]{{1,{NAME_MAX}}}")
 # Privileges that a check names.
 NAMED_MAX = 3
+_NOT_ALLOWED = "42501"  # insufficient_privilege
 _SUPERUSER = "everything, as a superuser"
 WRITES: Final = ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER", "REFERENCES")
 # Sequences of the columns of our tables that need a privilege; those of identity columns need none.
@@ -69,11 +70,15 @@ DO $$ BEGIN
     EXECUTE format('GRANT CONNECT ON DATABASE %I TO "{name}"', current_database());
 END $$;
 """
-_SCHEMA = """\
-REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE ON SCHEMA public TO "{api}", "{coordinator}", "{migration}";
-GRANT CREATE ON SCHEMA public TO "{migration}";
-GRANT "{api}" TO "{coordinator}";
+# Without the second line every user may fill the disk with temporary tables.
+_SCHEMA = (
+    "REVOKE CREATE ON SCHEMA public FROM PUBLIC;\n",
+    "DO $$ BEGIN EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database()); END $$;\n",
+    'GRANT USAGE ON SCHEMA public TO "{api}", "{coordinator}", "{migration}";\n',
+    'GRANT CREATE ON SCHEMA public TO "{migration}";\n',
+    'GRANT "{api}" TO "{coordinator}";\n',
+)
+_OWNER = """\
 DO $$ DECLARE found text; BEGIN
     FOR found IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tableowner <> '{migration}'
         AND tablename IN (
@@ -98,6 +103,13 @@ class RoleMissing(InvalidInput):
 
     code = "role-missing"
     hint = "create the roles: sokovan server roles prints the statements"
+
+
+class RolesNotCreated(SokovanError):
+    """The user of the database may not create roles, or not give them its tables."""
+
+    code = "roles-not-created"
+    hint = "let a superuser run what sokovan server roles prints, for example with psql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +143,31 @@ def setup_statements(roles: DatabaseRoles) -> str:
 
     They may be run again. The tables of a database that is in use become those of the role for migrations.
     """
+    return "".join(_setup(roles))
+
+
+def _setup(roles: DatabaseRoles) -> Iterator[str]:
+    """The statements, one by one."""
     tables = ", ".join(f"'{name}'" for name in sorted(_tables()))
-    created = [_CREATE.format(name=name) for name in (roles.api, roles.coordinator, roles.migration)]
-    return "".join(created) + _SCHEMA.format(**asdict(roles), tables=tables)
+    for name in (roles.api, roles.coordinator, roles.migration):
+        yield _CREATE.format(name=name)
+    for statement in (*_SCHEMA, _OWNER):
+        yield statement.format(**asdict(roles), tables=tables)
+
+
+async def create(connection: AsyncConnection, roles: DatabaseRoles) -> None:
+    """Run the same statements, all of them or none once it is committed.
+
+    Raises RolesNotCreated.
+    """
+    for statement in _setup(roles):
+        try:
+            await connection.exec_driver_sql(statement)
+        except sa.exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) != _NOT_ALLOWED:
+                raise
+            detail = str(error.orig).partition(": ")[2] or str(error.orig)
+            raise RolesNotCreated(f"the roles cannot be created: {detail}") from error
 
 
 async def grant(connection: AsyncConnection, wanted: Mapping[str, Mapping[str, TablePrivileges]]) -> None:

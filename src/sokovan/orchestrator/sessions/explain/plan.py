@@ -14,6 +14,7 @@ from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.orchestrator.sessions.explain.evictions import hidden_victims, planned_evictions, planned_victims
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, PlannedVictim, When
+from sokovan.orchestrator.sessions.explain.reasons import funnel_view
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.scheduling.cluster_changes import ClusterChanges, changed_snapshot
@@ -188,7 +189,7 @@ def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str
         placements=outcome.agents,
         # The id of a session that holds a reservation may belong to another user.
         checks=(*group_check(why_group), *(one for one in verdict.checks if one.name != RESERVED_FOR)),
-        funnel={} if verdict.funnel is None else dict(verdict.funnel._asdict()),
+        funnel=funnel_view(verdict.funnel),
         position=verdict.position,
         evicts=hidden_victims(outcome.victims, [one.session for one in outcome.victims if one.user == spec.owner.user]),
     )

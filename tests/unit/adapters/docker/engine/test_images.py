@@ -1,14 +1,13 @@
-"""Images of an engine: their names, their presence, their pull and credentials."""
+"""Images of an engine: their names, their presence, and their pull."""
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.docker.engine.images import EngineImages, checked_reference, credentials_for
+from sokovan.adapters.docker.engine.images import EngineImages, checked_reference
 from sokovan.ports.runtime import ImageUnavailable
 from tests.unit.adapters.docker.canned_engine import canned_engine
 
@@ -56,13 +55,3 @@ async def test_a_pull_reports_each_step_once_and_the_problem(tmp_path: Path) -> 
             await EngineImages(engine.client, tmp_path).pull("lab/train", lines.append)
         assert "POST /images/create?fromImage=lab%2Ftrain&tag=latest" in engine.asked
     assert lines == ["pulling lab/train", "1: Downloading", "Verifying"]
-
-
-def test_the_credentials_of_a_registry_are_those_of_the_account(tmp_path: Path) -> None:
-    (tmp_path / ".docker").mkdir()
-    secret = base64.b64encode(b"me:secret").decode()
-    (tmp_path / ".docker/config.json").write_text(json.dumps({"auths": {"registry.lab": {"auth": secret}}}))
-    [sent] = credentials_for("registry.lab/train", tmp_path).values()
-    assert json.loads(base64.urlsafe_b64decode(sent))["password"] == "secret"  # noqa: S105  # of this test
-    assert credentials_for("train", tmp_path) == {}
-    assert credentials_for("registry.lab/train", tmp_path / "nobody") == {}
