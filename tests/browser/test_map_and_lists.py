@@ -104,3 +104,24 @@ def test_a_weight_is_tried_out_before_a_queue_is_changed(dashboard: Dashboard) -
         row.wait_for()
         assert row.locator("td").first.inner_text() == "2", "trying out changes nothing"
     dashboard.sokovan("queue", "rm", "lab", "--yes")
+
+
+def test_an_address_that_is_not_encoded_well_shows_a_page(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/sessions/%E0%A4%A", allowed=("404",)) as page:
+        page.get_by_role("alert").first.wait_for()
+        page.get_by_role("link", name="Overview").click()
+        page.get_by_role("heading", name="Overview").wait_for()
+        page.get_by_role("link", name=re.compile(r"^map of the cluster: \d+ of 512 devices in use$")).click()
+        page.get_by_role("grid", name=re.compile("map of")).wait_for()
+
+
+def test_limits_stand_beside_what_users_hold(dashboard: Dashboard) -> None:
+    dashboard.sokovan("quota", "set", "small", "gpu=4")
+    dashboard.sokovan("user", "set", "ada", "--domain", "default", "--quota", "small")
+    with dashboard.page("/ui/admin?tab=policies") as page:
+        row = page.get_by_role("region", name="limits").get_by_role(
+            "row", name=re.compile("^user ada small cuda.device")
+        )
+        row.wait_for()
+        assert row.locator("td").all_inner_texts()[-2:] == ["0", "4"]
+        assert violations(page, *RULES) == []

@@ -12,12 +12,16 @@ from tests.browser.dashboard_rig import Dashboard, dashboard_up
 
 OUT = Path("screenshots")
 PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "cluster", "queues": "queues"} | {
+    "use": "cluster?by=use",
+    "owners": "cluster?by=queue&zoom=1",
+    "agents": "cluster?view=table",
     "deployments": "deployments",
     "timeline": "timeline?span=15m",
     "history": "history",
     "what-if": "what-if",
     "serve": "deployments/new",
     "administration": "admin",
+    "scaling-groups": "admin?tab=scaling-groups",
     "keys": "admin?tab=keys",
 }
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}

@@ -23,7 +23,7 @@ import { WhatIfPage } from "./pages/whatif.tsx";
 import { Empty, Skeleton } from "./parts/basics.tsx";
 import { isTyping } from "./parts/keys.ts";
 import { Palette } from "./parts/palette.tsx";
-import { followLinks, go, href, path } from "./router.ts";
+import { decodedPart, followLinks, go, href, path } from "./router.ts";
 import { me } from "./session.ts";
 import type { ProblemView, WhoamiView } from "./wire.ts";
 
@@ -75,11 +75,11 @@ function Page() {
       return <AdminPage />;
   }
   const terminal = /^\/sessions\/([^/]+)\/terminal$/.exec(here)?.[1];
-  if (terminal) return <TerminalPage key={terminal} id={decodeURIComponent(terminal)} />;
+  if (terminal) return <TerminalPage key={terminal} id={decodedPart(terminal)} />;
   const session = /^\/sessions\/([^/]+)$/.exec(here)?.[1];
-  if (session) return <SessionPage key={session} id={decodeURIComponent(session)} />;
+  if (session) return <SessionPage key={session} id={decodedPart(session)} />;
   const deployment = /^\/deployments\/([^/]+)$/.exec(here)?.[1];
-  if (deployment) return <DeploymentPage key={deployment} id={decodeURIComponent(deployment)} />;
+  if (deployment) return <DeploymentPage key={deployment} id={decodedPart(deployment)} />;
   return <Empty title="There is no such page." />;
 }
 
@@ -176,6 +176,7 @@ function Shell() {
 function Help() {
   const keys = [
     ["/", "filter"], ["j k", "next, previous"], ["x", "choose"], ["Enter", "open"], ["Esc", "close"], ["Ctrl K", "go to"],
+    ["arrows", "move on the map"], ["+ -", "zoom the map"],
     ...PAGES.map(([, name, key]) => [`g ${key}`, name]), ["?", "this list"],
   ];
   return (

@@ -12,6 +12,15 @@ export function href(to: string): string {
   return BASE + to;
 }
 
+/** A part of a path as text; what is not encoded well stays as it is, and names nothing. */
+export function decodedPart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 export function go(to: string): void {
   history.pushState(null, "", href(to));
   address.value = location.pathname + location.search;

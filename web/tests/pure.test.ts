@@ -7,6 +7,7 @@ import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
 import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortOf } from "../src/rows.ts";
+import { baseAmount, limitRows } from "../src/limits.ts";
 import { modeOf, shading, stepOf } from "../src/shade.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
@@ -170,6 +171,14 @@ test("a new scaling group is what its form shows, and a changed one keeps what i
   assert.deepEqual([changed["public"], changed["lifetime_max_s"], changed["mount_roots"]], [false, 60, ["/data"]]);
 });
 
+test("limits stand beside what is held, the nearest to its limit first", () => {
+  assert.deepEqual([["cpu", "1.5"], ["mem", "64Gi"], ["mem", "512M"], ["cuda.shares", "0.25"], ["cuda.device", 8], ["mem", "much"]].map(([slot, text]) => baseAmount(String(slot), text ?? "")), [1500, 64 * 2 ** 30, 512e6, 250, 8, null]);
+  const held = (by: string, name: string, slot: string, used: number[]) => ({ since: "", until: "", step_s: 60, by, left_out: 0, items: [{ name, slot, used }] });
+  const owners = [{ kind: "user", name: "ada", policy: "small" }, { kind: "group", name: "lab", policy: "small" }, { kind: "user", name: "bob", policy: "gone" }] as const;
+  const rows = limitRows(owners, [{ name: "small", slots_max: { "cuda.device": "8" } }], { user: held("user", "ada", "cuda.device", [8, 2]), group: held("group", "lab", "cuda.device", [4]) });
+  assert.deepEqual(rows.map((row) => [row.kind, row.name, row.used, row.limit]), [["group", "lab", 4, 8], ["user", "ada", 2, 8]]);
+});
+
 test("an address asks for changes to try out", () => {
   const asked = askedChanges(new URLSearchParams("weight=a%3Db%3D5&weight=bad&drain=n1&drain=n2"));
   assert.deepEqual(changesOf(asked), { drain: ["n1", "n2"], weights: { "a=b": 5 }, add: {} });
@@ -325,10 +334,10 @@ test("sequences move the cursor, erase, insert and remove", () => {
 test("a full-screen program leaves the screen as it was", () => {
   const screen = shownAfter("$ vi\r\n\u001b[?1049h\u001b[H\u001b[2J~ text\u001b[?25l\u001b[?1h");
   assert.equal(screen.lines[0]?.text(), "~ text");
-  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication], [false, true]);
+  assert.deepEqual([screen.cursorShown, screen.arrowsAsApplication, screen.isFull], [false, true, true]);
   screen.write("\u001b[?1049l\u001b[?25h\u001b[?1l$ ");
   assert.deepEqual(screen.lines.map((line) => line.text()), ["$ vi", "$", "", ""]);
-  assert.equal(screen.cursorShown, true);
+  assert.deepEqual([screen.cursorShown, screen.isFull], [true, false]);
 });
 
 test("colours are styles of runs", () => {

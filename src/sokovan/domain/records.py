@@ -41,6 +41,8 @@ class SessionResult(StrEnum):
 # Causes of an end that a user asked for.
 USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
 ENDED_BY_USER = frozenset({USER_REQUESTED, FORCED_BY_USER})
+# The code of the first change of a session.
+SUBMITTED = "submitted"
 # The code of the release of gates.
 RELEASED = "released"
 # New sessions that an event names.
@@ -285,6 +287,7 @@ class ArrayRecord:
     """One job array; its sessions are stored by themselves.
 
     `indexes` is the notation of `domain.arrays`; `place` is its position in submission order.
+    The last `unstored` of its sessions are still to be stored.
     """
 
     array_id: ArrayId
@@ -297,12 +300,14 @@ class ArrayRecord:
     at_once: int | None = None
     submitted_ms: int = 0
     place: int = 0
+    unstored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayCounts:
     """How many sessions of an array have which status, and how many ended how.
 
+    Those that are still to be stored count as PENDING.
     Users ended those that are `cancelled`; they are not among the `failed` ones.
     """
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum, auto
 
 from sokovan.domain.arrays import ArrayMember, array_name
@@ -32,7 +32,7 @@ from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.owners.uploads import is_digest
-from sokovan.domain.slots import ResourceSlot, is_accelerator, total
+from sokovan.domain.slots import ResourceSlot, total
 
 KERNELS_MAX = 100_000
 PRIORITY_RANGE = (-1_000_000, 1_000_000)
@@ -46,15 +46,6 @@ CHECKPOINT_MAX_S = 2_592_000
 # The variable of the port at which the kernels of a gang meet, and the name of its lease; no service can have them.
 MASTER_PORT = "MASTER_PORT"
 MASTER_LEASE = "#master"
-
-
-def needs_master_port(kernels: Collection[ResourceSlot]) -> bool:
-    """Whether a session gets a port to meet at, by the slots of its kernels.
-
-    Several kernels meet there, and so do the processes of one kernel with accelerators. Others
-    do not need it, and a lease would be one more row to write for each of many short sessions.
-    """
-    return len(kernels) > 1 or any(is_accelerator(slot) for slots in kernels for slot in slots)
 
 
 class SessionType(StrEnum):
@@ -347,6 +338,23 @@ class SessionSpec(SessionOptions):
         if self.session_id in self.dependencies:
             raise self._wrong("dependencies", self.session_id, "a session cannot depend on itself")
 
+    def copied(self, new_id: Callable[[str], str], *, name: str, array: ArrayMember | None = None) -> SessionSpec:
+        """The same session with new ids and this name and place in an array.
+
+        Only these are checked again: a sweep has thousands of sessions that differ in nothing
+        else. `new_id` makes the ids of a kind, `s` or `k`.
+        """
+        session_id = SessionId(checked_name(new_id("s"), what="session"))
+        checked_name(name if array is None else array_name(name), what="session")
+        kernels = tuple(one.with_id(KernelId(new_id("k"))) for one in self.kernels)
+        made = object.__new__(SessionSpec)
+        for field_name in _SESSION_FIELDS:
+            object.__setattr__(made, field_name, getattr(self, field_name))
+        for field_name, value in (("session_id", session_id), ("kernels", kernels), ("name", name), ("array", array)):
+            object.__setattr__(made, field_name, value)
+        made._check_kernels()
+        return made
+
     @property
     def gang_size(self) -> int:
         """How many kernels must start together."""
@@ -487,3 +495,6 @@ class SessionSpec(SessionOptions):
             if times > 1:
                 raise self._wrong("gates", gate, "two gates have this name")
             checked_name(gate, what="gate")
+
+
+_SESSION_FIELDS = tuple(one.name for one in fields(SessionSpec))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping
 
 from sokovan.domain.errors import InvalidSlots, SlotUnderflow, quoted
 
@@ -193,3 +193,12 @@ def _checked(slot: object, amount: object) -> int:
     if amount < 0:
         raise InvalidSlots(given=given, problem=f"the amount of {name} is below zero")
     return amount
+
+
+def needs_master_port(kernels: Collection[ResourceSlot]) -> bool:
+    """Whether a session gets a port to meet at, by the slots of its kernels.
+
+    Several kernels meet there, and so do the processes of one kernel with accelerators. Others
+    do not need it, and a lease would be one more row to write for each of many short sessions.
+    """
+    return len(kernels) > 1 or any(is_accelerator(slot) for slots in kernels for slot in slots)

@@ -23,9 +23,8 @@ from sokovan.domain.session import (
     SessionSpec,
     SessionType,
     TopologyConstraint,
-    needs_master_port,
 )
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, needs_master_port
 
 __all__ = [
     "NEVER_MS",

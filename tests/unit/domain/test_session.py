@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 
+from sokovan.domain.arrays import ArrayMember
 from sokovan.domain.errors import InvalidName, InvalidSpec
-from sokovan.domain.ids import KernelId, SessionId
+from sokovan.domain.ids import ArrayId, KernelId, SessionId
 from sokovan.domain.session import (
     EndPolicy,
     KernelSpec,
@@ -96,6 +98,31 @@ def test_a_kernel_with_another_id_is_one_that_was_made_with_it() -> None:
     assert first.kernel_id == "k1"
     with pytest.raises(InvalidName):
         first.with_id(KernelId("no name"))
+
+
+def test_a_copied_session_is_one_that_was_made_with_its_ids_name_and_index() -> None:
+    options: dict[str, Any] = {
+        "priority": 3,
+        "labels": {"team": "a"},
+        "min_kernels": 1,
+        "session_type": SessionType.BATCH,
+    }
+    first, third = (ArrayMember(ArrayId("a1"), index, 4, 0, 3) for index in (0, 2))
+    spec = session(name="sweep[0]", array=first, **options)
+    numbers = count(7)
+    made = spec.copied(lambda kind: f"{kind}-{next(numbers)}", name="sweep[2]", array=third)
+    parts = tuple(KernelSpec(KernelId(f"k-{number}"), CPU) for number in (8, 9, 10))
+    assert made == SessionSpec(SessionId("s-7"), parts, name="sweep[2]", array=third, **options)
+    assert (spec.session_id, spec.name) == ("s1", "sweep[0]")
+
+
+def test_the_ids_and_the_name_of_a_copied_session_are_checked() -> None:
+    with pytest.raises(InvalidName):
+        session().copied(lambda kind: f"no {kind}", name="a")
+    with pytest.raises(InvalidName):
+        session().copied(lambda kind: kind, name="no name")
+    with pytest.raises(InvalidSpec, match="two kernels have this id"):
+        session().copied(lambda kind: kind, name="a")
 
 
 def test_a_group_minimum_is_at_most_the_size_of_its_group() -> None:

@@ -5,10 +5,11 @@ import { KINDS, bodyFrom, shown, type CatalogKind, type Item } from "../catalog.
 import { printable, shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
+import { Limits } from "../parts/limits.tsx";
 import { useResource } from "../parts/resource.ts";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
-import type { AuditEntryPage, KeyView, LoginView, NewKeyView } from "../wire.ts";
+import type { AuditEntryPage, KeyView, LoginView, NewKeyView, PolicyBody } from "../wire.ts";
 
 const OWN = [["keys", "Keys"], ["logins", "Logins"]] as const;
 
@@ -72,6 +73,7 @@ function Catalog({ kind }: { kind: CatalogKind }) {
       </div>
       <div class="actions"><CopyCommand command={`sokovan ${kind.noun} ls`} /></div>
       {kind.path === "scaling-groups" ? items.map((item) => <Options key={String(item["name"])} item={item} />) : null}
+      {kind.path === "policies" ? <Limits policies={items as unknown as PolicyBody[]} /> : null}
       {isAdmin ? <CatalogForm key={current ? `edit ${editing}` : "new"} kind={kind} item={current} onDone={() => { setQuery({ edit: "" }); found.retry(); }} /> : null}
       {removing ? <Confirm title={`Remove ${kind.noun} ${removing}?`} action="Remove" command={shellWords(["sokovan", kind.noun, "rm", removing])} onYes={remove} onNo={() => setRemoving("")} /> : null}
     </>

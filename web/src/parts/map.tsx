@@ -234,12 +234,14 @@ function draw(canvas: HTMLCanvasElement, picture: Picture): void {
   }
   context.textAlign = "center";
   context.textBaseline = "middle";
+  // Once for all cells: setting it takes longer than drawing one.
+  context.font = `600 ${Math.round(plan.size * 0.55)}px ${font}`;
   plan.tiles.forEach((tile, index) => {
-    if (isSeen(tile.y, tile.height)) drawTile(context, tile, index, picture, paint, font);
+    if (isSeen(tile.y, tile.height)) drawTile(context, tile, index, picture, paint);
   });
 }
 
-function drawTile(context: CanvasRenderingContext2D, tile: Tile, index: number, picture: Picture, paint: (name: string) => string, font: string): void {
+function drawTile(context: CanvasRenderingContext2D, tile: Tile, index: number, picture: Picture, paint: (name: string) => string): void {
   const { plan, fleet, shades, active, chosen, gang } = picture;
   const { agent } = tile;
   const away = agent.status === "lost" || agent.status === "gone" || !agent.connected;
@@ -251,7 +253,6 @@ function drawTile(context: CanvasRenderingContext2D, tile: Tile, index: number, 
     context.fillStyle = paint(away ? "cell-away" : `cell-${shade.colour}`);
     context.fillRect(left, top, side, side);
     if (shade.letter && !away && plan.size >= (ZOOMS[1] ?? 0)) {
-      context.font = `600 ${Math.round(plan.size * 0.55)}px ${font}`;
       context.fillStyle = paint(/^(group|step-[34]|used)/.test(shade.colour) ? "on-cell" : "text");
       context.fillText(shade.letter, left + side / 2, top + side / 2 + 1);
     }

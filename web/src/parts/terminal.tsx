@@ -166,6 +166,7 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
     send(pasted(event.clipboardData?.getData("text/plain") ?? "", screen.current?.pasteIsMarked ?? false));
   };
   const shown = screen.current;
+  const past = shown && !shown.isFull ? shown.past : [];
   return (
     <section class={`terminal${whole ? " whole" : ""}`} aria-label="terminal">
       <div class="bar">
@@ -184,10 +185,10 @@ export function Terminal({ session, name, kernel, whole = false }: TerminalProps
         <div class="terminal-box" ref={box} onClick={() => getSelection()?.isCollapsed !== false && field.current?.focus()}>
           <span class="terminal-measure" aria-hidden="true">{"0".repeat(50)}</span>
           <div class="terminal-screen" role="log" aria-label="screen of the terminal">
-            {shown ? [...shown.past, ...shown.lines].map((line, index) => (
+            {shown ? [...past, ...shown.lines].map((line, index) => (
               <Row
                 key={line.id} line={line} version={line.version} styles={shown.styles}
-                cursor={phase === "open" && shown.cursorShown && index === shown.past.length + shown.row ? shown.column : -1}
+                cursor={phase === "open" && shown.cursorShown && index === past.length + shown.row ? shown.column : -1}
               />
             )) : null}
           </div>

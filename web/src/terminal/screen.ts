@@ -405,6 +405,11 @@ export class Screen {
     }
   }
 
+  /** Whether a full-screen program draws; what was before is not above its screen. */
+  get isFull(): boolean {
+    return this.#main !== null;
+  }
+
   /** Full-screen programs draw on a screen of their own; the one before returns with its cursor. */
   #useOther(on: boolean): void {
     if (on && this.#main === null) {

@@ -43,7 +43,7 @@ class SchedulingController:
         self._store, self._submissions, self._hints, self._dry_runs = store, submissions, hints, dry_runs
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
-        self.arrays = ArrayControl(store, hints, self._tasks)
+        self.arrays = ArrayControl(store, hints, self._tasks, submissions.arrays)
 
     def allow_sharing(self) -> None:
         """Let all users submit to agents that do not isolate their kernels."""

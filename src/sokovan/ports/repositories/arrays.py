@@ -11,10 +11,25 @@ from sokovan.ports.repositories.sessions import SessionFilter
 
 
 class ArrayRepository(Protocol):
-    """Arrays, which never change, and what their sessions amount to."""
+    """Arrays, and what their sessions amount to.
+
+    Only the number of sessions that are still to be stored changes.
+    """
 
     async def add(self, array: ArrayRecord) -> None:
         """Store an array, before its sessions; its time and place are the store's."""
+
+    async def unfinished(self, *, before_ms: int, limit: int) -> Sequence[ArrayRecord]:
+        """Arrays with sessions that are still to be stored, oldest first.
+
+        Only those submitted before that time.
+        """
+
+    async def take_unstored(self, array: ArrayRecord, count: int) -> bool:
+        """Note that this unit of work stores the next `count` sessions of an array.
+
+        False, and nothing changes, if another has stored some since the array was read.
+        """
 
     async def named(self, text: str, wanted: SessionFilter) -> Sequence[ArrayRecord]:
         """The arrays that `text` refers to; at most two, if ambiguous.

@@ -167,6 +167,13 @@ async def test_every_promised_operation_is_there_and_no_other(api: ApiHarness) -
     assert len(found) == len(set(found))
 
 
+async def test_dry_runs_take_turns_with_the_reads_of_their_user(api: ApiHarness) -> None:
+    posts = {
+        one.path for one in every_operation(api.app.state.context, dict) if one.method == "POST" and one.takes_turns
+    }
+    assert posts == {"/api/v1/sessions/plan", "/api/v1/what-if", "/api/v1/deployments/plan"}
+
+
 @pytest.mark.slow
 async def test_a_manager_without_the_api_has_its_health_and_its_metrics(api: ApiHarness) -> None:
     context = api.app.state.context

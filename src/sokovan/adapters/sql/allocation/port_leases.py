@@ -8,7 +8,8 @@ from itertools import count
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, KernelRow, SessionRow, ports_of
 from sokovan.domain.cluster.agent import PORTS_DEFAULT
-from sokovan.domain.session import ANY_PORT, MASTER_LEASE, needs_master_port
+from sokovan.domain.session import ANY_PORT, MASTER_LEASE
+from sokovan.domain.slots import needs_master_port
 
 
 @dataclass(slots=True)

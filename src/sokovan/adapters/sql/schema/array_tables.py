@@ -12,7 +12,8 @@ _NAMES = ("user", "group", "domain", "access_key", "scaling_group", "queue")
 def array_tables(metadata: sa.MetaData) -> tuple[sa.Table, sa.Table]:
     """Arrays, and the arrays that sessions depend on.
 
-    The row of an array never changes; what became of it follows from its sessions.
+    The row of an array changes only until all of its sessions are stored; what became of it
+    follows from them.
     """
     arrays = sa.Table(
         "session_arrays",
@@ -25,7 +26,16 @@ def array_tables(metadata: sa.MetaData) -> tuple[sa.Table, sa.Table]:
         sa.Column("size", Amount, nullable=False),
         sa.Column("at_once", Amount),
         sa.Column("submitted_ms", Amount, nullable=False),
+        # How many of its sessions are still to be stored.
+        sa.Column("unstored", Amount, nullable=False, server_default="0"),
         sa.CheckConstraint("size >= 1", name="size"),
+    )
+    is_unfinished = sa.text("unstored > 0")
+    sa.Index(
+        "ix_session_arrays_unfinished",
+        arrays.c.place,
+        postgresql_where=is_unfinished,
+        sqlite_where=is_unfinished,
     )
     sa.Index("ix_session_arrays_name_place", arrays.c.name, arrays.c.place)
     dependencies = sa.Table(

@@ -20,7 +20,8 @@ from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.plain_values import from_plain
-from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint, needs_master_port
+from sokovan.domain.session import EndPolicy, Partition, Preemption, SessionType, TopologyConstraint
+from sokovan.domain.slots import needs_master_port
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, milliseconds
 
 # The status of a kernel that ends and holds its slots until a proof.

@@ -35,7 +35,7 @@ class WhatIfRoutes:
         return [
             ApiOperation(
                 method="POST", path="/api/v1/what-if", endpoint=self.compare, tag="agents",
-                body=WhatIfBody, answer=WhatIfView, fails=(404, 409),
+                body=WhatIfBody, answer=WhatIfView, fails=(404, 409), stores_nothing=True,
             )
         ]  # fmt: skip
 

@@ -53,7 +53,7 @@ class DeploymentExplanationRoutes:
         return [
             ApiOperation(
                 method="POST", path=f"{every}/plan", endpoint=self.plan, tag=tag,
-                body=DeploymentBody, answer=EngineView, fails=(404, 409),
+                body=DeploymentBody, answer=EngineView, fails=(404, 409), stores_nothing=True,
             ),
             ApiOperation(
                 method="GET", path=f"{one}/revisions", endpoint=self.revisions, tag=tag,

@@ -12,6 +12,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import (
     ENDED_BY_USER,
+    SUBMITTED,
     ArrayRecord,
     HeldPort,
     HistoryEntry,
@@ -29,7 +30,6 @@ from sokovan.orchestrator.sessions.explain.explanations import (
 )
 from sokovan.orchestrator.sessions.handlers.deadlines import IDLE_TIMEOUT, LIFETIME_LIMIT, TIME_LIMIT
 from sokovan.orchestrator.sessions.handlers.schedule import VALIDATION_FAILED
-from sokovan.orchestrator.sessions.intake.submissions import SUBMITTED
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.runtime import DISK_LIMIT, OUT_OF_MEMORY
 from sokovan.scheduling.codec import InvalidSnapshot, verdict_from_json

@@ -25,7 +25,7 @@ def periodic_sweep(context: HandlerContext, ids: IdSource) -> PeriodicSweep:
         AgentHealthMonitor(context, ids),
         DeviceFaultMonitor(context),
         GarbageCollector(context),
-        Housekeeping(context),
+        Housekeeping(context, ids),
     )
     return PeriodicSweep(context, handlers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sokovan.domain.cluster.image import Image, is_process_image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -124,24 +124,7 @@ class Preparer:
 
     def copied(self, spec: SessionSpec) -> SessionSpec:
         """A session equal to another one but for its generated name and its ids."""
-        return self._copied(spec, name=self._names())
-
-    def members(self, first: SessionSpec, indexes: Sequence[int]) -> Iterator[SessionSpec]:
-        """The sessions of an array, equal to the first but for index and ids."""
-        yield first
-        if first.array is None:
-            return
-        for index in indexes[1:]:
-            member = replace(first.array, index=index)
-            yield self._copied(first, name=member.named(first.array_name), array=member)
-
-    def _copied(self, spec: SessionSpec, **changes: Any) -> SessionSpec:
-        return replace(
-            spec,
-            session_id=SessionId(self._ids.new("s")),
-            kernels=tuple(one.with_id(KernelId(self._ids.new("k"))) for one in spec.kernels),
-            **changes,
-        )
+        return spec.copied(self._ids.new, name=self._names(), array=spec.array)
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:
         # Those of a role are equal but for their ids.

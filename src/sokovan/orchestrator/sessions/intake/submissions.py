@@ -1,4 +1,4 @@
-"""Validates, prepares, stores and audits session requests, in one transaction."""
+"""Validates, prepares, stores and audits session requests, in few transactions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sokovan.domain.arrays import ArrayRequest, array_name
 from sokovan.domain.errors import Conflict, IdempotencyConflict, SokovanError
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
-from sokovan.domain.records import DETAIL_MAX, ArrayRecord, Change, SessionRecord, submitted_events
-from sokovan.domain.session import SessionSpec
+from sokovan.domain.records import DETAIL_MAX, SUBMITTED, Change, SessionRecord, submitted_events
 from sokovan.domain.session_request import Caller, SessionRequest
+from sokovan.orchestrator.sessions.array_control import KERNELS_TOGETHER, ArrayStorage, BegunArray, begun_earlier
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
 from sokovan.orchestrator.sessions.intake.validation_context import (
@@ -34,9 +33,6 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
 KEY_MAX = 255
-# Other writers wait for a transaction.
-KERNELS_TOGETHER = 2_000
-SUBMITTED = "submitted"
 
 
 class Submission(NamedTuple):
@@ -105,6 +101,7 @@ class Submissions:
     ) -> None:
         self._store, self._names, self._secrets = store, names, secrets
         self._preparer = Preparer(ids, names)
+        self.arrays = ArrayStorage(store, ids)
         self._pools = PoolCache(store, clock)
         self._pending = PendingLimit()
 
@@ -126,7 +123,7 @@ class Submissions:
         once = None if key is None else self._request_key(request, caller, key)
         entry = await self._entry(request, caller, once)
         if request.array is not None:
-            submission = await self._submit_array(entry, request.array)
+            submission = await self._submit_array(entry)
         else:
             submission = await self._store.run_batched(self._submit_batch, entry)
         self._count(submission)
@@ -190,40 +187,36 @@ class Submissions:
             await unit.emit(submitted_events(unit.now_ms, [one.spec for one in created]))
         return [outcomes[index] for index in range(len(entries))]
 
-    async def _submit_array(self, entry: _Entry, array: ArrayRequest) -> Submission:
-        """Store all sessions of an array in one transaction, or none of them."""
+    async def _submit_array(self, entry: _Entry) -> Submission:
+        """Store an array with its first sessions in one transaction, and then the others.
+
+        From the first transaction on it is stored, whatever happens to the request.
+        """
         for tries in range(RENAMED_MAX + 1):
             try:
-                return await self._store.run(lambda unit: self._store_array(unit, entry, array))
+                begun, fresh = await self._store.run(lambda unit: self._begin_array(unit, entry))
             except Conflict as conflict:
                 # The name was taken, or the key used, after the check: on the next try the check finds it.
                 generated = not entry.request.name and _is_name_taken(conflict)
                 if tries == RENAMED_MAX or not (generated or entry.once is not None):
                     raise (_name_taken(entry.request.name) if entry.request.name else conflict) from conflict
+            else:
+                await self.arrays.complete(begun.array, begun.submitted)
+                return Submission(begun.first, fresh)
         raise Conflict("the array could not be stored")
 
-    async def _store_array(self, unit: UnitOfWork, entry: _Entry, array: ArrayRequest) -> Submission:
+    async def _begin_array(self, unit: UnitOfWork, entry: _Entry) -> tuple[BegunArray, bool]:
+        """Store the first sessions of an array, unless it was stored before; whether it is new."""
         earlier = None if entry.once is None else await unit.sessions.requested(entry.once)
         if earlier is not None:
-            return Submission(earlier, fresh=False)
-        prepared = await self._batch(unit).prepared(entry, count=array.size)
-        record, change, sealed = array_record(prepared.spec, array), _by(prepared), self._sealed(entry)
-        await unit.arrays.add(record)
-        new = [
-            NewSession(spec, change, None if place else entry.once, sealed)
-            for place, spec in enumerate(self._preparer.members(prepared.spec, array.indexes))
-        ]
-        stored = await unit.sessions.enqueue_many(new)
-        for result in stored:
-            # All or none: the error rolls the transaction back.
-            if isinstance(result, SokovanError):
-                raise result
-        await unit.audit.append(_array_entry(record))
-        await unit.emit(submitted_events(unit.now_ms, [one.spec for one in new]))
-        submission = _submission(new[0], stored[0])
-        if isinstance(submission, Exception) or not submission.fresh:
+            return await begun_earlier(unit, earlier), False
+        size = 0 if entry.request.array is None else entry.request.array.size
+        prepared = await self._batch(unit).prepared(entry, count=size)
+        first = NewSession(prepared.spec, _by(prepared), entry.once, self._sealed(entry))
+        begun = await self.arrays.begin(unit, first, entry.request)
+        if begun.first.session_id != prepared.spec.session_id:
             raise Conflict("the same request was stored concurrently")
-        return submission
+        return begun, True
 
     def _request_key(self, request: SessionRequest, caller: Caller, key: str) -> RequestKey:
         return request_key(request, caller, key, digest=self._secrets.digest if request.secrets else None)
@@ -309,22 +302,6 @@ async def _earlier(unit: UnitOfWork, once: RequestKey | None, refused: InvalidRe
     return refused if session is None else Submission(session, fresh=False)
 
 
-def array_record(first: SessionSpec, array: ArrayRequest) -> ArrayRecord:
-    """The array of a session, of which this one is the first."""
-    if first.array is None:
-        raise ValueError(f"session {first.session_id} is in no array")
-    return ArrayRecord(
-        array_id=first.array.array_id,
-        name=array_name(first.name),
-        owner=first.owner,
-        scaling_group=first.scaling_group,
-        queue=first.queue,
-        indexes=array.text(),
-        size=array.size,
-        at_once=array.at_once,
-    )
-
-
 def _by(prepared: PreparedSession) -> Change:
     detail = prepared.why_group[:DETAIL_MAX]
     return Change(who=prepared.spec.owner.user, by=Cause.CONTROLLER, code=SUBMITTED, detail=detail)
@@ -351,11 +328,3 @@ def _audit_entry(session: SessionRecord) -> AuditEntry:
     spec, owner = session.spec, session.spec.owner
     detail = {"name": spec.name, "group": owner.group, "access_key": owner.access_key}
     return AuditEntry(owner.user, "session.enqueue", session.session_id, "done", detail=detail)
-
-
-def _array_entry(array: ArrayRecord) -> AuditEntry:
-    owner = array.owner
-    detail = {"name": array.name, "indexes": array.indexes[:KEY_MAX], "size": str(array.size), "group": owner.group}
-    return AuditEntry(
-        owner.user, "array.enqueue", array.array_id, "done", detail={**detail, "access_key": owner.access_key}
-    )

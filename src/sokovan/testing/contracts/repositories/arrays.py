@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from sokovan.domain.arrays import ArrayMember, member_name
@@ -145,6 +146,35 @@ async def sessions_are_counted_by_status_and_result(cluster: StoredCluster) -> N
     expect(await _outcome(cluster, other) is False, "it has not failed although one of its sessions has")
 
 
+async def sessions_that_are_still_to_be_stored_are_taken_once(cluster: StoredCluster) -> None:
+    """Until then they count as pending, and the array lives."""
+    array_id, first = await array(cluster, size=1)
+    await end_member(cluster, first, 0)
+    [stored] = await cluster.store.read(lambda unit: unit.arrays.named(array_id, SessionFilter()))
+    unfinished = replace(stored, array_id=ArrayId(cluster.new("a")), name=cluster.new("n"), size=3, unstored=3)
+    await cluster.store.run(lambda unit: unit.arrays.add(unfinished))
+
+    async def take(known: int, count: int) -> bool:
+        known_array = replace(unfinished, unstored=known)
+        return await cluster.store.run(lambda unit: unit.arrays.take_unstored(known_array, count))
+
+    async def listed(before_ms: int) -> list[tuple[str, int]]:
+        found = await cluster.store.read(lambda unit: unit.arrays.unfinished(before_ms=before_ms, limit=99))
+        return [(one.array_id, one.unstored) for one in found if one.array_id in {array_id, unfinished.array_id}]
+
+    expect(await take(3, 2), "the first sessions could not be taken")
+    expect(not await take(3, 2), "the same sessions were taken twice")
+    expect(
+        await listed(stored.submitted_ms + 3_600_000) == [(unfinished.array_id, 1)], "it is not listed as unfinished"
+    )
+    expect(not await listed(stored.submitted_ms), "a new array counts as interrupted")
+    expect((await _counts(cluster, unfinished.array_id)).statuses == {SessionStatus.PENDING: 1}, "it is not counted")
+    expect(await _outcome(cluster, unfinished.array_id) is None, "it ended before all of its sessions were stored")
+    await refusal(array(cluster, name=unfinished.name), Conflict)
+    expect(await take(1, 1), "the last session could not be taken")
+    expect(not await listed(stored.submitted_ms + 3_600_000), "a complete array is listed")
+
+
 async def a_replaced_session_does_not_count(cluster: StoredCluster) -> None:
     """The one that replaces it does."""
     array_id, first = await array(cluster, size=1)
@@ -199,6 +229,7 @@ CHECKS: tuple[Check, ...] = (
     an_array_is_found_by_id_name_and_prefix,
     arrays_are_listed_newest_first,
     sessions_are_counted_by_status_and_result,
+    sessions_that_are_still_to_be_stored_are_taken_once,
     a_replaced_session_does_not_count,
     goals_of_many_sessions_are_set_at_once,
 )

@@ -3,9 +3,19 @@
 import pytest
 import sqlalchemy as sa
 
+from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql.schema.tables import COMMITS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.arrays import read_array
+from sokovan.domain.ids import ArrayId
+from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.session_request import SessionRequest
+from sokovan.orchestrator.sessions import array_control
+from sokovan.orchestrator.sessions.array_control import ArrayStorage
+from sokovan.ports.repositories.sessions import NewSession, SessionFilter
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from sokovan.testing.stored_cluster import BY_USER, session_spec
 
 
 @pytest.mark.slow
@@ -38,3 +48,27 @@ async def test_marks_of_old_commits_are_thrown_away(cluster: OrchestratedCluster
     await cluster.clock.advance(700)
     await cluster.pass_time(70, step_s=10)
     assert await cluster.store.read(marks) < before
+
+
+@pytest.mark.slow
+async def test_an_array_whose_manager_died_is_completed(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_control, "STORED_TOGETHER", 2)
+    request = SessionRequest(array=read_array("0-6"))
+    first = session_spec("first", name="sweep[0]", array=read_array("0-6").first_member(ArrayId("a-1")))
+
+    async def begin(unit: UnitOfWork) -> None:
+        ids = SortableIds(cluster.clock)
+        await ArrayStorage(cluster.store, ids).begin(unit, NewSession(first, BY_USER), request)
+
+    async def pending() -> int:
+        counts = await cluster.store.read(lambda unit: unit.sessions.page(SessionFilter(), limit=99))
+        return sum(one.status is SessionStatus.PENDING for one in counts)
+
+    await cluster.store.run(begin)
+    await cluster.pass_time(20, step_s=10)
+    assert await pending() == 2, "a submission under way is not interrupted"
+    await cluster.pass_time(30, step_s=10)
+    assert await pending() == 7
+    assert not cluster.failures

@@ -16,7 +16,7 @@ from sokovan.adapters.sql.repositories.sessions.session_lists import (
     has_label,
     without_invalid,
 )
-from sokovan.adapters.sql.repositories.sessions.session_names import lock_names, require_free_name
+from sokovan.adapters.sql.repositories.sessions.session_names import array_is_live, lock_names, require_free_name
 from sokovan.adapters.sql.schema.tables import ARRAYS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import AccessKey, ArrayId, is_name
@@ -25,7 +25,6 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import ENDED_BY_USER, ArrayCounts, ArrayRecord, SessionResult
 from sokovan.ports.repositories.sessions import SessionFilter
 
-_LIVE = [status.value for status in SessionStatus if status not in SESSION.terminal]
 _ENDED = [status.value for status in SESSION.terminal]
 # The fields of a filter that all sessions of an array have in common.
 _COMMON = ("scaling_group", "user", "group", "domain", "queue")
@@ -57,8 +56,21 @@ class SqlArrays:
             "size": array.size,
             "at_once": array.at_once,
             "submitted_ms": transaction.now_ms,
+            "unstored": array.unstored,
         }
         await transaction.execute(sa.insert(ARRAYS).values(values))
+
+    async def unfinished(self, *, before_ms: int, limit: int) -> Sequence[ArrayRecord]:
+        """See the port."""
+        statement = sa.select(ARRAYS).where(ARRAYS.c.unstored > 0, ARRAYS.c.submitted_ms < before_ms)
+        rows = await self._transaction.fetch(statement.order_by(ARRAYS.c.place).limit(limit))
+        return [_record(row) for row in rows]
+
+    async def take_unstored(self, array: ArrayRecord, count: int) -> bool:
+        """See the port."""
+        same = (ARRAYS.c.array_id == array.array_id, ARRAYS.c.unstored == array.unstored)
+        change = sa.update(ARRAYS).where(*same).values(unstored=array.unstored - count)
+        return bool(await self._transaction.execute(change))
 
     async def named(self, text: str, wanted: SessionFilter) -> Sequence[ArrayRecord]:
         """See the port."""
@@ -69,9 +81,9 @@ class SqlArrays:
         prefix = sa.or_(sa.and_(key >= text, key < end), sa.and_(name >= text, name < end))
         for where, limit in (
             ([key == text], 1),
-            ([name == text, _has_session(_LIVE)], AMBIGUOUS),
+            ([name == text, array_is_live()], AMBIGUOUS),
             ([name == text], 1),
-            ([prefix, _has_session(_LIVE)], AMBIGUOUS),
+            ([prefix, array_is_live()], AMBIGUOUS),
         ):
             statement = sa.select(ARRAYS).where(*where, *_common(known)).order_by(ARRAYS.c.place.desc()).limit(limit)
             if found := await self._transaction.fetch(statement):
@@ -109,17 +121,26 @@ class SqlArrays:
         found: dict[ArrayId, list[Row[Any]]] = {one: [] for one in ids}
         for row in await self._transaction.fetch(statement, bound_ids(self._transaction, list(ids))):
             found[ArrayId(row.array_id)].append(row)
-        return {one: _counts(rows) for one, rows in found.items()}
+        unstored = await self._unstored(ids)
+        return {one: _counts(rows, unstored.get(one, 0)) for one, rows in found.items()}
 
     async def outcomes(self, ids: Collection[str]) -> Mapping[ArrayId, bool]:
         """See the port."""
         chosen = sa.select(ids_table(self._transaction.postgresql).c.id)
         failed = _has_session(_ENDED, SESSIONS.c.result != SessionResult.SUCCESS.value)
-        statement = sa.select(ARRAYS.c.array_id, failed.label("failed"), _has_session(_LIVE).label("lives")).where(
+        statement = sa.select(ARRAYS.c.array_id, failed.label("failed"), array_is_live().label("lives")).where(
             ARRAYS.c.array_id.in_(chosen)
         )
         rows = await self._transaction.fetch(statement, bound_ids(self._transaction, list(ids)))
         return {ArrayId(row.array_id): not row.failed for row in rows if row.failed or not row.lives}
+
+    async def _unstored(self, ids: Collection[ArrayId]) -> Mapping[ArrayId, int]:
+        """How many sessions are still to be stored, of arrays that have such."""
+        chosen = sa.select(ids_table(self._transaction.postgresql).c.id)
+        wanted = (ARRAYS.c.array_id.in_(chosen), ARRAYS.c.unstored > 0)
+        statement = sa.select(ARRAYS.c.array_id, ARRAYS.c.unstored).where(*wanted)
+        rows = await self._transaction.fetch(statement, bound_ids(self._transaction, list(ids)))
+        return {ArrayId(row.array_id): row.unstored for row in rows}
 
 
 def _has_session(statuses: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
@@ -132,8 +153,8 @@ def _common(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
     return [ARRAYS.c[name] == text for name in _COMMON if (text := getattr(wanted, name))]
 
 
-def _counts(rows: Sequence[Row[Any]]) -> ArrayCounts:
-    statuses: dict[SessionStatus, int] = {}
+def _counts(rows: Sequence[Row[Any]], unstored: int) -> ArrayCounts:
+    statuses: dict[SessionStatus, int] = {SessionStatus.PENDING: unstored} if unstored else {}
     results, cancelled = dict.fromkeys(SessionResult, 0), 0
     for row in rows:
         status = SessionStatus(row.status)
@@ -158,4 +179,5 @@ def _record(row: Row[Any]) -> ArrayRecord:
         at_once=row.at_once,
         submitted_ms=row.submitted_ms,
         place=row.place,
+        unstored=row.unstored,
     )

@@ -48,9 +48,9 @@ async def require_free_name(transaction: Transaction, user: str, name: str) -> N
 
 
 def array_is_live() -> sa.ColumnElement[bool]:
-    """Whether a session of an array has not ended."""
+    """Whether a session of an array has not ended, or is still to be stored."""
     member = sa.select(sa.literal(1)).where(SESSIONS.c.array_id == ARRAYS.c.array_id, SESSIONS.c.ended_ms.is_(None))
-    return sa.exists(member)
+    return sa.or_(ARRAYS.c.unstored > 0, sa.exists(member))
 
 
 def name_taken(user: str, name: str, which: str = "") -> Conflict:

@@ -176,7 +176,7 @@ async def _remove_empty(transaction: Transaction, arrays: Sequence[str]) -> None
         return
     member = sa.select(SESSIONS.c.session_id).where(SESSIONS.c.array_id == ARRAYS.c.array_id)
     empty = sa.select(ARRAYS.c.array_id).where(
-        ARRAYS.c.array_id.in_(_ids(transaction)), ~sa.exists(member.correlate(ARRAYS))
+        ARRAYS.c.array_id.in_(_ids(transaction)), ARRAYS.c.unstored == 0, ~sa.exists(member.correlate(ARRAYS))
     )
     found = [row.array_id for row in await transaction.fetch(empty, bound_ids(transaction, arrays))]
     for column in (ARRAY_DEPENDENCIES.c.array_id, ARRAYS.c.array_id):
