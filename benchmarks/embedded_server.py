@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,14 @@ class Server:
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) // 1024
+
+    def cpu_s(self) -> float:
+        """Processor time of all threads of the server's process, in seconds."""
+        spent = 0
+        for file in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended
+                spent += int(file.read_text(encoding="ascii").split()[0])
+        return spent / 1e9
 
     def command(self, *arguments: str) -> float:
         """Run a `sokovan` command and return its duration in seconds."""

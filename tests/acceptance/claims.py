@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec
 
+from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
 from tests.acceptance.embedded import Embedded
 
@@ -24,6 +26,9 @@ class Row(NamedTuple):
 ROWS = frozenset(
     Row(table.name, move.before.value, move.trigger.value) for table in (SESSION, KERNEL) for move in table.moves
 )
+SERVING_ROWS = frozenset(
+    Row(table.name, move.before.value, move.trigger.value) for table in (DEPLOYMENT, ROUTE) for move in table.moves
+)
 CLAIMED: dict[Row, list[str]] = {}
 
 
@@ -32,12 +37,11 @@ def shows(**claims: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
 
     After the test, the histories of the sessions that it submitted must have them all.
     """
-    rows = {Row(table, *claim.split(":")) for table, text in claims.items() for claim in text.split()}
+    rows = _rows(claims)
     assert rows <= ROWS, f"no such rows: {sorted(rows - ROWS)}"
 
     def decorate(test: Callable[P, None]) -> Callable[P, None]:
-        for row in rows:
-            CLAIMED.setdefault(row, []).append(test.__name__)
+        _claim(rows, test.__name__)
 
         @functools.wraps(test)
         def run(*arguments: P.args, **fixtures: P.kwargs) -> None:
@@ -61,3 +65,29 @@ def rows_seen(server: Embedded, sessions: list[str]) -> set[Row]:
         row = Row(table, line["before"] or "", line["trigger"])
         found |= {row} & ROWS
     return found
+
+
+def shown_by(test: str, **claims: str) -> Callable[[Embedded, str], None]:
+    """Say which rows of a deployment and its route a test shows; returns their check.
+
+    The test calls it with the id of the deployment, which may have ended.
+    """
+    rows = _rows(claims)
+    assert rows <= SERVING_ROWS, f"no such rows: {sorted(rows - SERVING_ROWS)}"
+    _claim(rows, test)
+
+    def check(server: Embedded, deployment: str) -> None:
+        lines = server.cli_json("deployment", "events", deployment)
+        seen = {Row(line["subject"], line["before"] or "", line["trigger"]) for line in lines} & SERVING_ROWS
+        assert rows <= seen, f"not shown: {sorted(rows - seen)}; shown: {sorted(seen)}"
+
+    return check
+
+
+def _rows(claims: dict[str, str]) -> set[Row]:
+    return {Row(table, *claim.split(":")) for table, text in claims.items() for claim in text.split()}
+
+
+def _claim(rows: set[Row], test: str) -> None:
+    for row in rows:
+        CLAIMED.setdefault(row, []).append(test)

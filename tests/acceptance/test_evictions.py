@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,43 @@ def test_a_queue_takes_back_its_share_once_and_the_other_does_not_take_it_again(
     assert "256 in use, 256 deserved, 256 waiting" in shown, shown
     assert [len(fleet.session(name)["evictions"]) for name in evicted] == [1] * 4
     fleet.audit()
+
+
+def test_the_loss_of_a_receipt_is_what_past_usage_is_refunded_and_what_histories_say(fleet: Embedded) -> None:
+    fleet.end_all()
+    fleet.submit("sleep", "infinity", size=63, preemptible=False, resources={"cpu": 1, "cuda.device": 8})
+    assert fleet.cli("user", "set", "loser", "--group", "default").returncode == 0
+    token = json.loads(fleet.cli("key", "add", "loser", "--json").stdout)["token"]
+    body = {"name": "lost", "command": ["sleep", "infinity"], "type": "batch", "priority": -5}
+    whole = {"cpu": 1, "cuda.device": 8}
+    who = {"Authorization": f"Bearer {token}"}
+    lost = fleet.api("POST", "/sessions", json={**body, "resources": whole}, headers=who).json()["id"]
+    fleet.reaches(lost, "running")
+    wanted = {"command": ["true"], "priority": 5, "resources": whole}
+
+    def would_lose() -> bool:
+        victims = fleet.api("POST", "/sessions/plan", json=wanted).json()["evicts"]
+        return [one["lost_slot_s"] >= 24 for one in victims] == [True]
+
+    until(would_lose, what="there is work to lose")
+    taker = fleet.api("POST", "/sessions", json={**wanted, "command": ["sleep", "infinity"]}).json()["id"]
+    fleet.reaches(taker, "running")
+    [receipt] = fleet.session(lost)["evictions"]
+    loss = receipt["lost_slot_s"]
+    [told] = [one["detail"] for one in fleet.history(taker) if one["code"] == "room-freed"]
+    assert f"{loss} slot seconds of its work" in told
+    [check] = [
+        one["detail"] for one in fleet.api("GET", f"/sessions/{lost}/why").json()["checks"] if "took" in one["detail"]
+    ]
+    assert f"{loss} slot seconds of work" in check
+    kernel = fleet.session(lost)["kernels"][0]["id"]
+    steps = {one["trigger"]: one["at"] for one in fleet.history(lost) if one["subject"] == kernel}
+    held_s = (
+        8 * (datetime.fromisoformat(steps["requeued"]) - datetime.fromisoformat(steps["allocated"])).total_seconds()
+    )
+    [used] = [one["slots"] for one in fleet.api("GET", "/usage").json()["items"] if one["name"] == "loser"]
+    # Whole seconds, rounded on both sides.
+    assert abs(held_s - loss - used["cuda.device"]) <= 2
 
 
 def test_a_session_that_may_be_moved_makes_room_for_a_fragmented_one(fleet: Embedded) -> None:

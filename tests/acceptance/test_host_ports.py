@@ -210,8 +210,11 @@ def test_an_application_of_a_session_is_opened_once_by_its_ticket(machine: Embed
             assert b" 101 " in visit.recv(65536)
             visit.sendall(b"hello")
             assert visit.recv(65536) == b"HELLO"
+        machine.end("page")
+        gone = ask("/", cookie=cookie)
+        assert gone.status_code == 502
+        assert "The application does not answer: " in gone.text
     finally:
         opened.send_signal(signal.SIGINT)
         opened.communicate(timeout=60)
     assert opened.returncode == 0
-    machine.end("page")

@@ -21,6 +21,7 @@ import openai
 import pytest
 
 from sokovan.testing.servers.llama_engine import install, write_model
+from tests.acceptance.claims import shown_by
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 from tests.kernel_ports import Rigs, kernel_ports
@@ -30,6 +31,9 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 NAME = "five"
 SMALL = ("--cpus", "0.2", "--mem", "128MiB")
 LIMIT_S = 240
+UPDATED = shown_by(
+    "test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back", deployment="running:revision_activated"
+)
 HELLO = '{"model": "five", "messages": [{"role": "user", "content": "hello"}]}'
 
 
@@ -115,6 +119,7 @@ def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
     assert (view(server)["revision"]["number"], words(told)) == (2, 3)
     assert server.cli("deployment", "rollback", NAME).returncode == 0
     assert (view(server)["revision"]["number"], words(told)) == (1, 16)
+    UPDATED(server, view(server)["id"])
 
 
 def test_an_update_to_replicas_that_answer_no_request_is_rolled_back_and_says_why(

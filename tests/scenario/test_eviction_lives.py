@@ -17,6 +17,7 @@ from sokovan.domain.slots import SlotLimits
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 from tests.scenario.evicting import A1, AT_ONCE, FOUR, PREEMPTING, WHOLE_AGENT, low_and_high
@@ -305,3 +306,23 @@ async def test_why_lists_those_that_would_be_evicted_and_hides_sessions_of_other
     await cluster.submit("equal", **FOUR)
     none = await service.why(SessionId("equal"), evict=True)
     assert (none.evicts, none.checks[-1].detail) == ((), "nothing would be evicted for it now")
+
+
+async def test_a_victim_that_does_not_end_is_not_waited_for_and_others_are_taken(cluster: OrchestratedCluster) -> None:
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
+    agents = [await cluster.agent(name, slots=WHOLE_AGENT) for name in ("a1", "a2")]
+    for name in ("low1", "low2"):
+        await cluster.submit(name, owner=Owner(user=name), **FOUR)
+    await cluster.settle()
+    for agent in agents:
+        agent.faults.update({"stop": Fault.HANGS, "kill": Fault.HANGS})
+    await cluster.submit("high", priority=5, owner=Owner(user="other"), **FOUR)
+    await cluster.settle()
+    evicted = {name: await cluster.session(name) for name in ("low1", "low2")}
+    [stuck] = [one for one in evicted.values() if one.evictions]
+    agents[stuck.kernels[0].agent_id == "a1"].faults.clear()
+    await cluster.pass_time(90, step_s=10)
+    assert await cluster.status("high") == "pending"
+    await cluster.pass_time(60, step_s=10)
+    assert await cluster.status("high") == "running"
+    assert await cluster.used(str(stuck.kernels[0].agent_id)) == {"cpu": 4000}, "nothing is freed without a proof"

@@ -107,8 +107,29 @@ async def test_work_that_an_eviction_lost_is_taken_off_the_usage_again() -> None
         assert receipt.lost_s >= 100
         await cluster.pass_time(30, step_s=10)
         rows = await cluster.store.read(lambda unit: unit.ledger.past_usage())
+        # One core: what was held, less what the receipt says, is left; the history says the same.
+        lines = await cluster.history("low", kernels=True)
+        begun = min(one.at_ms for one in lines if one.trigger == "allocated")
+        held_ms = (receipt.ended_ms or 0) - begun
+        [left] = [row.amount for row in rows if row.key.slot == "cpu" and row.key.name == "ada"]
+        assert abs(held_ms - receipt.lost_s * 1000 - left) <= 1000
+        [told] = [one.change.detail for one in await cluster.history("high") if one.change.code == "room-freed"]
+        assert f"{receipt.lost_s} slot seconds of its work" in told
+
+
+async def test_work_that_users_evict_themselves_still_counts() -> None:
+    async with OrchestratedCluster.open() as cluster:
+        await cluster.stored.put(PREEMPTING, AT_ONCE)
+        await cluster.agent("a", slots=ONE_CPU)
+        await cluster.submit("low", slots=ONE_CPU, owner=ADA)
+        await cluster.settle()
+        await cluster.pass_time(100, step_s=20)
+        await cluster.submit("high", slots=ONE_CPU, owner=ADA, priority=5)
+        await cluster.settle()
+        assert (await cluster.session("low")).evictions[0].lost_s >= 100
+        rows = await cluster.store.read(lambda unit: unit.ledger.past_usage())
         amounts = {row.key.name: row.amount for row in rows if row.key.scope is UsageScope.USER}
-        assert amounts["ada"] < 10_000, "core milliseconds, of a hundred seconds"
+        assert amounts["ada"] > 99_000, "core milliseconds, which decay"
 
 
 async def test_usage_in_another_scaling_group_does_not_count() -> None:

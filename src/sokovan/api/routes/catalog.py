@@ -49,6 +49,11 @@ async def permit_all(_unit: UnitOfWork, _principal: AuthenticatedPrincipal, _ite
     """The permission check of items that need none."""
 
 
+def shown_whole(_principal: AuthenticatedPrincipal, item: Item) -> Item:
+    """The item with all that it has."""
+    return item
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Generic[Item, Body]):
     """One kind of catalog item: its path, its types and its access rules.
@@ -56,7 +61,7 @@ class Resource(Generic[Item, Body]):
     `permit` raises if the caller may not store the item, or the item is not valid; the
     item is None on removal. `complete` adds what the caller left to the server. `holders`
     looks up the ownership of items that do not contain it. `remove_with` removes what goes
-    with the item.
+    with the item. `shown` leaves out what a reader of the item may not know.
     """
 
     path: str
@@ -71,6 +76,7 @@ class Resource(Generic[Item, Body]):
     permit: Callable[[UnitOfWork, AuthenticatedPrincipal, Item | None, Item | None], Awaitable[None]] = permit_all
     holders: Callable[[UnitOfWork, AuthenticatedPrincipal], Awaitable[Callable[[Item], Ownership]]] | None = None
     remove_with: Callable[[UnitOfWork, AuthenticatedPrincipal, Item], Awaitable[None]] = remove_nothing_else
+    shown: Callable[[AuthenticatedPrincipal, Item], Item] = shown_whole
     key: Callable[[Item], str] = lambda item: str(getattr(item, "name", ""))
     # The hint for an item of this key that does not exist; empty means the usual one.
     absence: Callable[[str], str] = lambda _key: ""
@@ -109,13 +115,15 @@ class CatalogRoutes(Generic[Item, Body]):
         items, ownership = await self._store.read(work)
         seen = [item for item in items if may(principal.subject, Action.SEE, resource.kind, ownership(item))]
         page, following = page_by_name(seen, resource.key, limit=limit, cursor=cursor)
-        return json_response(resource.page(items=[resource.view(item) for item in page], next=following))
+        return json_response(
+            resource.page(items=[resource.view(resource.shown(principal, item)) for item in page], next=following)
+        )
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show one item."""
         principal = principal_of(request.scope)
         item = await self._store.read(lambda unit: self._seen(unit, principal, name))
-        return json_response(self._resource.view(item))
+        return json_response(self._resource.view(self._resource.shown(principal, item)))
 
     async def put(self, request: Request, name: Name) -> Response:
         """Create or replace an item; administrators only."""

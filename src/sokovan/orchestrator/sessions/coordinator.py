@@ -32,7 +32,7 @@ from sokovan.ports.storage import Fence
 LEASE = "sessions"
 HANDLER_FAILED = "handler-failed"
 # While large sessions are handled, small ones are served at least this often.
-SMALL_EVERY_MS = 100
+SMALL_EVERY_MS = 50
 
 
 class ScheduleCoordinator:

@@ -27,8 +27,9 @@ from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
 # Kernels of large sessions that one run of a handler moves. The rest follows in the next cycle, and small sessions
-# are served in between.
-SLICE = 512
+# are served in between. A run looks at all kernels of a session, so that those of a huge one are not too many.
+SLICE = 128
+SLICES_MAX = 20
 # Triggers that may reach the kernels of a session one after the other: what the session needs to go on was decided on
 # all of them. A failure, an eviction or a withdrawal is of all kernels at once.
 DIVISIBLE = frozenset(
@@ -85,6 +86,11 @@ class SessionStep:
         ]
 
 
+def slice_of(kernels: int) -> int:
+    """How many of so many kernels of a large session one run of a handler moves."""
+    return max(SLICE, -(-kernels // SLICES_MAX))
+
+
 def first_slice(steps: Sequence[SessionStep], limit: int) -> tuple[SessionStep, ...]:
     """The steps of the first `limit` kernels; all if a step cannot be divided."""
     if any(step.trigger not in DIVISIBLE for step in steps):
@@ -139,7 +145,7 @@ class SessionWriter:
         Of all large sessions together one slice is planned.
         """
         plans: list[SessionMoves] = []
-        room, self.left = SLICE, []
+        moving, self.left = 0, []
         for session in sessions:
             if not self._quarantine.admits(session.session_id):
                 continue
@@ -149,8 +155,8 @@ class SessionWriter:
                 self._quarantine.failed(session.session_id, handler=handler, error=error)
                 continue
             if session.session_id in self._sessions.large:
-                whole, steps = steps, first_slice(steps, room)
-                room = max(0, room - len({kernel for step in steps for kernel in step.kernels}))
+                whole, steps = steps, first_slice(steps, max(0, slice_of(len(session.kernels)) - moving))
+                moving += len({kernel for step in steps for kernel in step.kernels})
                 self.left += [session.session_id] if steps != whole else []
             if steps:
                 plans.append(SessionMoves(session, steps))

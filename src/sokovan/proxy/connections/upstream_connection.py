@@ -133,6 +133,10 @@ class UpstreamConnection(ConnectionProtocol):
     def _body(self, sink: ResponseSink, head: ResponseHead, data: bytes) -> None:
         decoder = self._decoder
         if decoder is not None:
+            whole = decoder.whole(data)
+            if whole is not None:
+                sink.response_part(whole, ended=False)
+                return
             pieces = decoder.feed(data)
             ended, excess = decoder.ended, decoder.rest
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -35,13 +35,23 @@ class ChunkDecoder:
         self.ended = False
         self.rest = b""
 
+    def whole(self, received: bytes) -> bytes | None:
+        """The content of bytes that are one whole chunk and not the last, else None.
+
+        An engine writes one event at a time: most reads are one chunk. Others are for `feed`.
+        """
+        if self._tail or self._left or self._after_data or self._in_trailers:
+            return None
+        end = received.find(b"\r\n", 0, 10)
+        size = _sizes.get(received[:end]) if end > 0 else None
+        if size is None:
+            size = _size(received[: max(0, end)])
+        if not size or len(received) != end + size + 4 or not received.endswith(b"\r\n"):
+            return None
+        return received[end + 2 : -2]
+
     def feed(self, received: bytes) -> list[bytes]:
         """The parts of the body in the next bytes. Raises BadHead."""
-        if not (self._tail or self._left or self._after_data or self._in_trailers):
-            # An engine writes one event at a time: most reads are one chunk.
-            whole = _whole_chunk(received)
-            if whole is not None:
-                return [whole]
         data = self._tail + received if self._tail else received
         self._tail = b""
         pieces: list[bytes] = []
@@ -91,17 +101,11 @@ class ChunkDecoder:
             raise BadHead("a trailer is malformed, or there are too many")
 
 
-def _whole_chunk(data: bytes) -> bytes | None:
-    """The content of data that is one whole chunk without extensions, and not the last."""
-    end = data.find(b"\r\n", 0, 10)
-    digits = data[: max(0, end)]
-    size = _sizes.get(digits)
-    if size is None:
-        if _PLAIN_SIZE.fullmatch(digits) is None:
-            return None
-        if len(_sizes) >= SIZES_KEPT_MAX:
-            _sizes.clear()
-        size = _sizes[digits] = int(digits, 16)
-    if not size or len(data) != end + size + 4 or not data.endswith(b"\r\n"):
-        return None
-    return data[end + 2 : -2]
+def _size(digits: bytes) -> int:
+    """The size of a chunk without extensions; 0 for any other line."""
+    if _PLAIN_SIZE.fullmatch(digits) is None:
+        return 0
+    if len(_sizes) >= SIZES_KEPT_MAX:
+        _sizes.clear()
+    size = _sizes[digits] = int(digits, 16)
+    return size

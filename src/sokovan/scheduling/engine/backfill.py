@@ -60,6 +60,9 @@ class Backfill:
 
     def _fits(self, pending: PendingSession, statement: Statement, *, later: bool) -> tuple[bool, int]:
         """Try one range of agents after another; also the most kernels that fit in one."""
+        if self._context.calendar is not None:
+            # Agents that are booked before its end are not for it, however little it asks for.
+            self._context.calendar.prepare(pending, holding=True)
         placer = KernelPlacer(pending, self._context, statement)
         placer.reserves_best_effort = later
         batches = sorted(pending.best_effort, key=lambda batch: -batch.kernels[0].priority)

@@ -9,7 +9,7 @@ from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelRuntime, KernelState, KernelUse, RuntimeFailure
 from sokovan.testing.clock import until
 from sokovan.testing.contracts import expect
-from sokovan.testing.contracts.runtime import DEAF, LIMIT_S, SLEEP, RuntimeSubject, ended, output, seen
+from sokovan.testing.contracts.runtime import DEAF, LIMIT_S, SLEEP, RuntimeSubject, ended, output, said, seen
 
 # Prints its port, and answers each connection with what it received, in capitals.
 ECHOING = """
@@ -178,6 +178,7 @@ async def a_busy_kernel_uses_cpu_and_memory(subject: RuntimeSubject) -> None:
     """Its CPU time grows; its processes are counted."""
     runtime = await subject.make()
     await runtime.create(subject.launch("busy", BUSY))
+    await said(subject, runtime, "busy", b"up")
     found: list[KernelUse] = []
 
     async def has_grown() -> bool:

@@ -10,7 +10,6 @@ from sokovan.domain.session import EndPolicy
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions import session_writer
 from sokovan.orchestrator.sessions.context import CycleInput
-from sokovan.orchestrator.sessions.handlers import terminate
 from sokovan.orchestrator.sessions.session_cache import LARGE
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -221,8 +220,7 @@ SLICED = 2 * LARGE
 
 async def gang_of_slices(cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
     """A gang of five slices on one agent, not handled yet."""
-    for module in (session_writer, terminate):
-        monkeypatch.setattr(module, "SLICE", SLICED // 5)
+    monkeypatch.setattr(session_writer, "SLICE", SLICED // 5)
     agent = await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
     agent.script.exits = lambda launch: 3 if options.get("fails") == launch.kernel_id else options.get("exits")  # type: ignore[assignment,return-value]  # an exit code or None
     given = {name: value for name, value in options.items() if name not in {"exits", "fails"}}

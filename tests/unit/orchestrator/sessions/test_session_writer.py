@@ -22,6 +22,7 @@ from sokovan.orchestrator.sessions.session_writer import (
     by_coordinator,
     by_report,
     first_slice,
+    slice_of,
 )
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -209,6 +210,11 @@ def test_a_step_that_concerns_the_whole_gang_is_never_divided() -> None:
     for trigger in KernelTrigger:
         steps = (step(READY, "a", "b"), step(trigger, "a", "b"))
         assert (first_slice(steps, 1) == steps) is (trigger not in DIVISIBLE), trigger
+
+
+@pytest.mark.parametrize(("kernels", "slice_"), [(65, 128), (256, 128), (2_561, 129), (10_000, 500)])
+def test_a_slice_is_a_part_of_a_huge_session_so_that_its_slices_are_few(kernels: int, slice_: int) -> None:
+    assert slice_of(kernels) == slice_
 
 
 async def test_large_sessions_share_a_slice_and_small_ones_move_whole(

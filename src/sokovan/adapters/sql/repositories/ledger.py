@@ -234,9 +234,9 @@ class SqlLedger:
 
 
 def _lost_since(session: SessionRow, kernel: KernelRow) -> int | None:
-    """Since when the work of a kernel is lost by an eviction under way, if it is."""
+    """Since when the work of a kernel is lost by an eviction under way that is refunded, if it is."""
     receipt = next((one for one in session.evictions if one.is_open), None)
-    if receipt is None or receipt.completed or session.is_done:
+    if receipt is None or receipt.completed or session.is_done or receipt.for_user == session.row.user:
         return None
     if not receipt.whole and kernel.follow_up is not FollowUp.REQUEUE:
         return None

@@ -10,11 +10,10 @@ import msgspec
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.arrays import SqlArrays
-from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.rows import packed_rows
 from sokovan.adapters.sql.schema.tables import EVICTED, KERNELS, SESSIONS
 from sokovan.adapters.sql.snapshots.kernel_digests import read_digests
-from sokovan.adapters.sql.snapshots.past_evictions import HOUR_MS
+from sokovan.adapters.sql.snapshots.past_evictions import HOUR_MS, overdue_ms
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
@@ -91,12 +90,12 @@ async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | N
 async def _releasing(transaction: Transaction, view: SystemView) -> None:
     """Load kernels of force-terminated sessions; they hold their slots until a proof arrives."""
     statement = (
-        sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.slots)
+        sa.select(KERNELS.c.kernel_id, KERNELS.c.agent_id, KERNELS.c.slots, SESSIONS.c.evictions)
         .join(SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id)
         .where(KERNELS.c.status == KernelStatus.TERMINATING.value, SESSIONS.c.status.in_(_ENDED))
     )
     for row in await transaction.fetch(statement):
-        view.set_releasing(row.kernel_id, row.agent_id, slots_of(row.slots))
+        view.set_releasing(row, late_ms=overdue_ms(row.evictions))
 
 
 async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[str]) -> None:

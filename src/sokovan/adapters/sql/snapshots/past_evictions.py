@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, EvictionReceipt, evictions_of
+from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.ids import SessionId
 from sokovan.scheduling.engine.evictions.victims import RECLAIM
 
 HOUR_MS = 3_600_000
+# The room of the evicted is not waited for any longer than this after the end of their grace period.
+_OVERDUE_MS = 90_000
 
 
 class _Evicted(NamedTuple):
@@ -63,3 +66,12 @@ class PastEvictions:
         past = [one for one, it in self._evicted.items() if it.ended and now_ms - it.receipts[-1].at_ms >= HOUR_MS]
         for session_id in past:
             del self._evicted[session_id]
+
+
+def overdue_ms(evictions: str) -> int:
+    """Until when the room of ending kernels is expected.
+
+    It follows from the stored receipts of their session. One that was not evicted is waited for however long it takes.
+    """
+    receipts = evictions_of(evictions)
+    return receipts[-1].evict_at_ms + _OVERDUE_MS if receipts and receipts[-1].is_open else FOREVER_MS

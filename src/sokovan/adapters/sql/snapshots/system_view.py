@@ -10,7 +10,7 @@ from typing import Any
 from sokovan.adapters.sql.repositories.sessions.session_rows import slots_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.hypernode_cache import HyperNodeCache
-from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions
+from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions, overdue_ms
 from sokovan.adapters.sql.snapshots.workloads import RELEASING, session_workload
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.queue import Queue
@@ -51,8 +51,8 @@ class SystemView:
         self._waiting_for: Counter[SessionId] = Counter()
         self._sessions: dict[str, dict[SessionId, SessionWorkload]] = {}
         self._group_of: dict[SessionId, str] = {}
-        self._releasing: dict[str, tuple[AgentId, ResourceSlot]] = {}
-        self._releasing_on: dict[AgentId, dict[str, ResourceSlot]] = {}
+        self._releasing: dict[str, AgentId] = {}
+        self._releasing_on: dict[AgentId, dict[str, tuple[ResourceSlot, int]]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
         self._usage: dict[Scope, dict[str, OwnerUsage]] = {scope: {} for scope in Scope}
         self.weights: Mapping[str, int] = {}
@@ -79,7 +79,7 @@ class SystemView:
         session_id = SessionId(row.session_id)
         for kernel in kernels or ():
             if kernel.status == RELEASING:
-                self.set_releasing(kernel.kernel_id, kernel.agent_id, slots_of(kernel.slots))
+                self.set_releasing(kernel, late_ms=overdue_ms(row.evictions))
             else:
                 self._forget_releasing(kernel.kernel_id)
         before = self._drop_session(session_id)
@@ -112,16 +112,19 @@ class SystemView:
                 self.outcomes.pop(dependency, None)
         return known
 
-    def set_releasing(self, kernel_id: str, agent_id: str, slots: ResourceSlot) -> None:
-        """Record a TERMINATING kernel that still holds its slots."""
-        agent = AgentId(agent_id)
-        self._releasing[kernel_id] = (agent, slots)
-        self._releasing_on.setdefault(agent, {})[kernel_id] = slots
+    def set_releasing(self, kernel: Any, *, late_ms: int) -> None:
+        """Record a TERMINATING kernel that still holds its slots.
+
+        They are expected to be free by `late_ms`.
+        """
+        agent = AgentId(kernel.agent_id)
+        self._releasing[kernel.kernel_id] = agent
+        self._releasing_on.setdefault(agent, {})[kernel.kernel_id] = (slots_of(kernel.slots), late_ms)
 
     def _forget_releasing(self, kernel_id: str) -> None:
         known = self._releasing.pop(kernel_id, None)
         if known is not None:
-            self._releasing_on[known[0]].pop(kernel_id, None)
+            self._releasing_on[known].pop(kernel_id, None)
 
     def put_agent(self, info: AgentInfo) -> None:
         """Update an agent, without its releasing slots."""
@@ -198,9 +201,8 @@ class SystemView:
 
     def _with_releasing(self, info: AgentInfo) -> AgentInfo:
         kernels = self._releasing_on.get(info.agent_id)
-        if not kernels:
-            return info
-        return replace(info, releasing_slots=total(kernels.values()), releasing_count=len(kernels))
+        expected = [slots for slots, late_ms in kernels.values() if late_ms > self.now_ms] if kernels else []
+        return replace(info, releasing_slots=total(expected), releasing_count=len(expected)) if expected else info
 
     def _pending_elsewhere(self, group: ScalingGroupName) -> tuple[SessionWorkload, ...]:
         """The waiting sessions of other scaling groups whose owners have a limit on them, in some scope."""

@@ -1,6 +1,6 @@
 """Routes of bookings: readable by all users, changed by administrators.
 
-A booking is accepted only if it can be met.
+A booking is accepted only if it can be met. Users do not see who else may use it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sokovan.domain.cluster.booking import (
 from sokovan.domain.errors import BookingConflict, Conflict, InvalidSpec, ObjectNotFound
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.owners.access import ObjectKind
+from sokovan.domain.owners.access import Action, ObjectKind, role_may
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import ResourceSlot
@@ -146,6 +146,18 @@ def _uses_of(session: SessionRecord, now_ms: int) -> Iterator[AgentUse]:
             yield AgentUse(str(kernel.agent_id), session.spec.name or str(session.session_id), ends_ms)
 
 
+def without_strangers(principal: AuthenticatedPrincipal, booking: Booking) -> Booking:
+    """The booking as the caller may see it.
+
+    Those who may not change it see of its users and groups only themselves and their own.
+    """
+    subject = principal.subject
+    if role_may(subject, Action.CHANGE, ObjectKind.BOOKING):
+        return booking
+    users = tuple(user for user in booking.users if user == subject.user)
+    return replace(booking, users=users, groups=tuple(one for one in booking.groups if one in subject.groups))
+
+
 BOOKINGS = Resource(
     path="bookings",
     kind=ObjectKind.BOOKING,
@@ -156,6 +168,7 @@ BOOKINGS = Resource(
     build=booking_of,
     complete=with_agents,
     permit=permit_booking,
+    shown=without_strangers,
 )
 
 

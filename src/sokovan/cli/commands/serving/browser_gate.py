@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple, TypeAlias
 
 TICKET_S = 60
@@ -86,6 +87,11 @@ class BrowserGate:
         # Each request is checked: the next one comes on a connection of its own.
         lines.append("Connection: Upgrade" if upgrades else "Connection: close")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def unreachable(problem: str) -> bytes:
+    """The response for a request that the application could not get."""
+    return _response("502 Bad Gateway", f"The application does not answer: {escape(problem)}. Try again later.")
 
 
 def _read(head: bytes) -> tuple[tuple[str, str], list[_FIELD]] | None:

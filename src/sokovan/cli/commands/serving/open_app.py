@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
-from sokovan.cli.commands.serving.browser_gate import HEAD_BYTES_MAX, OPEN_PATH, TICKET_S, BrowserGate, Passed
+from sokovan.cli.commands.serving.browser_gate import (
+    HEAD_BYTES_MAX,
+    OPEN_PATH,
+    TICKET_S,
+    BrowserGate,
+    Passed,
+    unreachable,
+)
 from sokovan.cli.commands.serving.port_forward import Forwarding, known_ports, relay
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import flush_output, print_data, print_status
@@ -129,6 +136,7 @@ async def _serve(
     writer: asyncio.StreamWriter,
 ) -> None:
     """Serve one request; a failure ends it and no other."""
+    answered = asyncio.Event()
     try:
         async with asyncio.timeout(HEAD_S):
             head = await reader.readuntil(b"\r\n\r\n")
@@ -139,9 +147,11 @@ async def _serve(
             return
         async with await to_port() as connection:
             await connection.write(decided.head)
-            await relay(connection, reader, writer)
+            await relay(connection, reader, writer, begun=answered)
     except ClientProblem as problem:
         print_status(problem.message)
+        if not answered.is_set():
+            writer.write(unreachable(problem.message))
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         pass  # the browser has gone, or sent no request
     finally:

@@ -142,11 +142,22 @@ async def _serve(
         writer.close()
 
 
-async def relay(connection: AsyncExecution, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy in both directions until the session's side ends, or the local one does."""
+async def relay(
+    connection: AsyncExecution,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    *,
+    begun: asyncio.Event | None = None,
+) -> None:
+    """Copy in both directions until the session's side ends, or the local one does.
+
+    `begun` is set when the session's side has sent something.
+    """
     sending = asyncio.create_task(_send(connection, reader))
     try:
         async for piece in connection:
+            if begun is not None:
+                begun.set()
             writer.write(piece)
             await writer.drain()
     finally:

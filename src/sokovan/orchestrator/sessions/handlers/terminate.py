@@ -24,7 +24,7 @@ from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, 
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import Exit, alive_kernels, ended_before_notice, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import REPORTED, Need
-from sokovan.orchestrator.sessions.session_writer import SLICE, Freeing, SessionStep, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_writer import Freeing, SessionStep, by_coordinator, by_report, slice_of
 
 STOP = "stop"
 KILL = "kill"
@@ -123,7 +123,7 @@ class TerminateSessions:
         freeings: list[Freeing] = []
         for session in self._ending():
             by_proof: dict[FreeProof, list[KernelRecord]] = {}
-            left = SLICE
+            left = slice_of(len(session.kernels))
             for kernel in _terminating(session):
                 proof = self._proof(kernel, cycle.agents.get(kernel.agent_id or AgentId("")))
                 if proof is not None and not left:

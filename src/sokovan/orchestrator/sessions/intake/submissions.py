@@ -33,6 +33,8 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 RENAMED_MAX = 8
 KEY_MAX = 255
+# A request with a name or dependencies is looked up and checked for itself: it takes as long as so many kernels.
+LOOKED_UP_AS = 40
 
 
 class Submission(NamedTuple):
@@ -262,11 +264,12 @@ class Submissions:
 
 
 def _parts(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:
-    """The requests in parts whose kernels are not too many for a transaction."""
+    """The requests in parts that are not too long for a transaction."""
     part: list[_Entry] = []
     kernels = 0
     for entry in entries:
         size = sum(group.size for group in entry.request.groups) or entry.request.size
+        size = max(size, LOOKED_UP_AS) if entry.request.name or entry.request.depends_on else size
         if part and kernels + size > KERNELS_TOGETHER:
             yield part
             part, kernels = [], 0

@@ -9,6 +9,7 @@ then is enough for both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ from sokovan.scheduling.engine.workspace import Ints, Workspace
 from sokovan.scheduling.snapshot import NEVER_MS, Reservation, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
-# Bookings that are considered, the earliest first: each needs a block or two.
+# Bookings with blocks of their own, the earliest first. The others share one: their agents are kept free from the
+# time at which the first of them begins.
 BOOKINGS_MAX = 64
 # Bookings that a verdict names.
 SHOWN_MAX = 3
@@ -51,7 +53,7 @@ def blocks_of(snapshot: SystemSnapshot, depth: int) -> int:
     """How many blocks a cycle may need; 0 without time limits and bookings."""
     if snapshot.bookings or any(session.booking for session in snapshot.sessions):
         # At least one: a session whose booking is gone waits, also where nothing else is held.
-        return max(1, depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX))
+        return max(1, depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX + 1))
     return depth if any(session.time_limit_ms is not None for session in snapshot.sessions) else 0
 
 
@@ -67,20 +69,30 @@ class Calendar:
         self._agents: dict[str, Ints] = {}
         self._ended: set[str] = set()
         used = {session.booking for session in snapshot.sessions if session.booking and not session.waits}
-        for booking in sorted(snapshot.bookings, key=lambda one: (one.from_ms, one.name))[:BOOKINGS_MAX]:
+        valid: list[Booking] = []
+        for booking in sorted(snapshot.bookings, key=lambda one: (one.from_ms, one.name)):
             until = booking.to_ms if booking.name in used else booking.released_at()
             if until > self.now_ms:
-                self._book(booking)
+                valid.append(booking)
             else:
                 self._ended.add(booking.name)
+        for booking in valid[:BOOKINGS_MAX]:
+            self._book(booking, self._agents_of(booking))
+        self._shared = {booking.name: booking for booking in valid[BOOKINGS_MAX:]}
+        if self._shared:
+            agents = sorted({at for one in self._shared.values() for at in self._agents_of(one)})
+            last_ms = max(one.to_ms for one in self._shared.values())
+            self._book(replace(valid[BOOKINGS_MAX], to_ms=last_ms), agents)
         # No more holds: kernels were evicted, which still count as ending in time.
         self.closed = False
 
-    def _book(self, booking: Booking) -> None:
+    def _agents_of(self, booking: Booking) -> list[int]:
         workspace = self._workspace
-        agents = [workspace.position[name] for name in booking.agents if name in workspace.position]
         if any(node.name == booking.hypernode for node in workspace.tree.hypernodes):
-            agents = list(range(*workspace.tree.span(str(booking.hypernode))))
+            return list(range(*workspace.tree.span(str(booking.hypernode))))
+        return [workspace.position[name] for name in booking.agents if name in workspace.position]
+
+    def _book(self, booking: Booking, agents: list[int]) -> None:
         self._agents[booking.name] = np.array(agents, np.int64)
         begins = max(self.now_ms, booking.from_ms)
         self._add_block(Block(begins, booking))[agents] = -1
@@ -102,7 +114,7 @@ class Calendar:
         """Why a session may not use the booking that it names now, if it names one."""
         if not session.booking:
             return None
-        booking = next(
+        booking = self._shared.get(session.booking) or next(
             (one.booking for one in self.blocks if one.booking and one.booking.name == session.booking), None
         )
         if booking is None:
@@ -114,11 +126,18 @@ class Calendar:
         if booking.from_ms > self.now_ms:
             begins = seconds(booking.from_ms - self.now_ms)
             return PendingReason(Code.NOT_YET_BEGIN, f"its booking {booking.name} begins in {begins}")
+        if booking.name in self._shared:
+            problem = f"comes after {BOOKINGS_MAX} others that have not ended"
+            return PendingReason(Code.BOOKED, f"its booking {booking.name} {problem}")
         return None
 
-    def prepare(self, pending: PendingSession) -> None:
-        """Let a session be tried: without its own hold, with the blocks that concern it."""
-        self.release(str(pending.session.session_id))
+    def prepare(self, pending: PendingSession, *, holding: bool = False) -> None:
+        """Let a session be tried with the blocks that concern it.
+
+        It gives up what is held for it, unless it goes on `holding` that.
+        """
+        if not holding:
+            self.release(str(pending.session.session_id))
         blocks = self._concerning(pending.session, pending.session.ends_by(self.now_ms))
         for batch in (*pending.batches, *pending.best_effort):
             batch.shape = batch.shape.during(blocks, self._workspace)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from sokovan.adapters.sql.repositories.sessions.receipts import evictions_text
-from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions
+from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions, overdue_ms
+from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from tests.unit.domain.lifecycle.test_eviction import receipt
 
@@ -50,3 +51,9 @@ def test_what_a_user_takes_from_himself_does_not_count() -> None:
     past = PastEvictions()
     put(past, replace(receipt(5), for_user="bob"))
     assert past.of("pool", 6) == ({}, {})
+
+
+def test_room_of_the_evicted_is_expected_until_90_s_after_their_grace_period() -> None:
+    taken = receipt(1000)
+    assert overdue_ms(evictions_text([taken])) == taken.evict_at_ms + 90_000
+    assert overdue_ms(evictions_text([taken.ended(2000, None)])) == overdue_ms(evictions_text([])) == FOREVER_MS

@@ -85,10 +85,22 @@ async def test_a_booking_in_the_past_is_refused_and_users_only_read_bookings(api
     assert (await put(api, "b", -2, -1, agents=["past"]))[0] == 422
     assert (await put(api, "b", -1, 1, agents=["past"]))[0] == 201
     body = (await api.call("GET", "/bookings/b", user=member("north"))).json()
-    assert body["kind"] == "booking"
+    assert (body["kind"], body["users"], body["groups"]) == ("booking", [], [])
     assert (await api.call("PUT", "/bookings/b", json=body, user=member("north"))).status_code == 403
     assert (await api.call("DELETE", "/bookings/b", user=member("north"))).status_code == 403
     assert (await api.call("DELETE", "/bookings/b")).status_code == 204
+
+
+async def test_users_do_not_see_who_else_may_use_a_booking(api: ApiHarness) -> None:
+    await api.cluster.agent("shared")
+    north = member("north")
+    await put(api, "shared", 1, 2, agents=["shared"], users=["ana", north], groups=["nobody"], queues=["default"])
+    seen = (await api.call("GET", "/bookings/shared", user=north)).json()
+    assert (seen["users"], seen["groups"], seen["queues"]) == ([north], [], ["default"])
+    [listed] = [one for one in (await api.call("GET", "/bookings", user=north)).json()["items"] if one == seen]
+    assert listed["users"] == [north]
+    whole = (await api.get("/bookings/shared")).json()
+    assert (whole["users"], whole["groups"]) == (["ana", north], ["nobody"])
 
 
 async def test_a_session_names_a_booking_that_is_there_and_permits_it(api: ApiHarness) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.cli.commands.serving.browser_gate import BrowserGate, Passed
+from sokovan.cli.commands.serving.browser_gate import BrowserGate, Passed, unreachable
 
 HOST = "web--s-1.localhost:4000"
 
@@ -97,3 +97,11 @@ def test_an_upgrade_is_passed_on_with_the_origin_that_the_program_expects() -> N
 )
 def test_other_requests_are_refused(given: bytes, expected: int) -> None:
     assert status(gate().decide(given, 0)) == expected
+
+
+def test_an_application_that_is_not_reached_is_a_page_that_says_why_and_nothing_of_it_is_markup() -> None:
+    answer = unreachable("agent 'vm' refuses: nothing listens on port 1 <script>")
+
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"nothing listens on port 1 &lt;script&gt;." in answer
+    assert b"<script>" not in answer

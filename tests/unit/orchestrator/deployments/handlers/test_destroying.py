@@ -50,6 +50,20 @@ async def test_a_deployment_that_does_not_end_is_forced() -> None:
         assert await cluster.status(str(replica.session_id)) == "terminated"
 
 
+async def test_a_route_that_was_never_configured_is_deleted() -> None:
+    async with ServedCluster.serve() as cluster:
+        record = await cluster.deploy()
+        await cluster.turn(cluster.deployments)
+        route = await cluster.route()
+        assert route is not None
+        assert route.status == "pending"
+        await delete(cluster)
+        await cluster.converge()
+        entries = await cluster.store.read(lambda unit: unit.routes.history(route.spec.route_id))
+        assert [(one.before, one.trigger) for one in entries][1] == ("pending", "delete_requested")
+        assert (await cluster.deployment(record.spec.name)).status == "terminated"
+
+
 async def test_a_deployment_that_never_began_is_deleted() -> None:
     async with ServedCluster.serve() as cluster:
         await cluster.deploy()

@@ -396,6 +396,25 @@ async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monk
     assert together == [8, 3, 12, 1]
 
 
+async def test_of_requests_with_names_fewer_share_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submissions, "KERNELS_TOGETHER", 10)
+    monkeypatch.setattr(submissions, "LOOKED_UP_AS", 4)
+    together: list[int] = []
+    async with controller_harness() as on:
+        run = on.store.run
+
+        async def counted(work: Any) -> Any:
+            found = await run(work)
+            together.append(len(found))
+            return found
+
+        monkeypatch.setattr(on.store, "run", counted)
+        names = [f"n{number}" for number in range(5)] + [""] * 9
+        outcomes = await on.controller.submit_many([KeyedRequest(session_request(name=one)) for one in names], ALICE)
+    assert all(isinstance(one, Submission) for one in outcomes)
+    assert together == [2, 2, 7, 3]
+
+
 @pytest.mark.slow
 async def test_secrets_are_stored_sealed_and_a_repeated_request_is_recognized() -> None:
     async with controller_harness() as on:

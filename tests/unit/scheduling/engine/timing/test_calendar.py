@@ -6,7 +6,7 @@ from typing import Any
 
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.scheduling.engine.timing.calendar import blocks_of, seconds
+from sokovan.scheduling.engine.timing.calendar import BOOKINGS_MAX, blocks_of, seconds
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -112,3 +112,26 @@ def test_a_session_in_its_booking_starts_although_its_agent_is_held_for_another_
     )
     assert where(plan) == {"hers.0": "a"}
     assert verdict_of(plan, "outside").code is Code.RESERVED
+
+
+def test_a_best_effort_session_uses_booked_agents_only_if_it_ends_before() -> None:
+    assert where(booked(session("s", ""), agents=("a", "b"))) == {"s.0": "b"}
+    assert where(booked(session("s", ""))) == {}
+    assert where(booked(session("s", "", time_limit_ms=HOUR))) == {"s.0": "a"}
+
+
+def test_the_agents_of_bookings_beyond_the_first_many_are_kept_free_as_well() -> None:
+    names = [f"n{number:03}" for number in range(BOOKINGS_MAX + 6)]
+    bookings = tuple(
+        Booking(f"b-{name}", HOUR + at, 2 * HOUR + at, agents=(name,), users=("ann",)) for at, name in enumerate(names)
+    )
+    waiting = [
+        session("long"),
+        session("short", time_limit_ms=HOUR // 2),
+        session("late", booking="b-n069", user="ann"),
+    ]
+    plan = decide(cluster(*waiting, agents=names, bookings=bookings))
+    assert list(where(plan)) == ["short.0"]
+    assert verdict_of(plan, "late").summary == "its booking b-n069 begins in 3601 s"
+    begun = decide(cluster(*waiting, agents=names, bookings=bookings, now_ms=HOUR + 100))
+    assert "comes after 64 others" in verdict_of(begun, "late").summary

@@ -30,6 +30,8 @@ from sokovan.ports.repositories.sessions import RequestKey
 
 _TABLE, _REVISIONS = SERVING.deployments, SERVING.revisions
 _LIVE = _TABLE.c.ended_ms.is_(None)
+# Every cycle runs it: it is compiled once.
+_ALL_LIVE = sa.select(_TABLE).where(_LIVE).order_by(_TABLE.c.deployment_id)
 
 
 class SqlDeployments:
@@ -112,8 +114,7 @@ class SqlDeployments:
 
     async def live(self) -> Sequence[DeploymentRecord]:
         """See the port."""
-        statement = sa.select(_TABLE).where(_LIVE).order_by(_TABLE.c.deployment_id)
-        return [_record(row) for row in await self._transaction.fetch(statement)]
+        return [_record(row) for row in await self._transaction.fetch(_ALL_LIVE)]
 
     async def count(self, user: str) -> int:
         """See the port."""

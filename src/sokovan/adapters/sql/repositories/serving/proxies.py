@@ -20,6 +20,9 @@ from sokovan.domain.serving.budget import BudgetNeed, month_of
 from sokovan.domain.serving.records import EndpointObservation, ProxyRecord, ReportOutcome, RouteDemand, UsageCount
 
 _TABLE, _USAGE, _LEASES = SERVING.proxies, SERVING.usage, SERVING.budget_leases
+# Every cycle and every report run these: they are compiled once.
+_REPORTED = sa.select(_TABLE).where(_TABLE.c.reported_ms >= sa.bindparam("since_ms")).order_by(_TABLE.c.proxy_id)
+_LAST_REPORT = sa.select(_TABLE).where(_TABLE.c.proxy_id == sa.bindparam("proxy")).with_for_update()
 MINUTE_MS = 60_000
 _USAGE_KEY = ("minute", "key_id", "deployment_id", "revision")
 
@@ -34,8 +37,7 @@ class SqlProxies:
         self, report: ProxyRecord, usage: Sequence[UsageCount] = (), needs: Sequence[BudgetNeed] = ()
     ) -> ReportOutcome:
         """See the port."""
-        statement = sa.select(_TABLE).where(_TABLE.c.proxy_id == report.proxy_id).with_for_update()
-        row = await self._transaction.first(statement)
+        row = await self._transaction.first(_LAST_REPORT, {"proxy": report.proxy_id})
         ingested = 0 if row is None else row.usage_sequence
         fresh = sorted((one for one in usage if one.sequence > ingested), key=lambda one: one.sequence)
         for count in fresh:
@@ -68,8 +70,7 @@ class SqlProxies:
 
     async def live(self, *, since_ms: int) -> Sequence[ProxyRecord]:
         """See the port."""
-        statement = sa.select(_TABLE).where(_TABLE.c.reported_ms >= since_ms).order_by(_TABLE.c.proxy_id)
-        return [_record(row) for row in await self._transaction.fetch(statement)]
+        return [_record(row) for row in await self._transaction.fetch(_REPORTED, {"since_ms": since_ms})]
 
     async def usage(self, deployment_id: DeploymentId, *, since_minute: int) -> Sequence[UsageCount]:
         """See the port."""

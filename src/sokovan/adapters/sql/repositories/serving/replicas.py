@@ -27,6 +27,13 @@ _TABLE = SERVING.replicas
 _PLACE = (_TABLE.c.deployment_id, _TABLE.c.revision, _TABLE.c.ordinal, _TABLE.c.attempt)
 # A literal: a database uses a partial index only if the query visibly implies its condition.
 _LIVE = sa.text("status NOT IN ('failed', 'gone')")
+# Every cycle runs these: they are compiled once.
+_ALL_LIVE = sa.select(_TABLE).where(_LIVE).order_by(*_PLACE)
+_FAILED = (
+    sa.select(_TABLE)
+    .where(_TABLE.c.status == ReplicaStatus.FAILED.value, _TABLE.c.since_ms >= sa.bindparam("failed_since_ms"))
+    .order_by(_TABLE.c.since_ms, _TABLE.c.replica_id)
+)
 
 
 class SqlReplicas:
@@ -57,7 +64,7 @@ class SqlReplicas:
 
     async def live(self, deployment_id: DeploymentId | None = None) -> Sequence[ReplicaRecord]:
         """See the port."""
-        statement = sa.select(_TABLE).where(_LIVE).order_by(*_PLACE)
+        statement = _ALL_LIVE
         if deployment_id is not None:
             statement = statement.where(_TABLE.c.deployment_id == deployment_id)
         return [_record(row) for row in await self._transaction.fetch(statement)]
@@ -77,10 +84,8 @@ class SqlReplicas:
 
     async def failures(self, *, since_ms: int) -> Mapping[tuple[DeploymentId, int], Sequence[ReplicaRecord]]:
         """See the port."""
-        failed = (_TABLE.c.status == ReplicaStatus.FAILED.value, _TABLE.c.since_ms >= since_ms)
-        statement = sa.select(_TABLE).where(*failed).order_by(_TABLE.c.since_ms, _TABLE.c.replica_id)
         found: dict[tuple[DeploymentId, int], list[ReplicaRecord]] = {}
-        for record in map(_record, await self._transaction.fetch(statement)):
+        for record in map(_record, await self._transaction.fetch(_FAILED, {"failed_since_ms": since_ms})):
             found.setdefault((record.place.deployment_id, record.place.revision), []).append(record)
         return found
 

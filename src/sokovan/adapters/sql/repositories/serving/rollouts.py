@@ -22,7 +22,8 @@ from sokovan.domain.serving.records import RolloutRecord
 from sokovan.domain.serving.rollout import RolloutStrategy
 
 _TABLE = SERVING.rollouts
-_LIVE = sa.text("status NOT IN ('completed', 'rolled_back')")
+# Every cycle runs it: it is compiled once.
+_ALL_LIVE = sa.select(_TABLE).where(sa.text("status NOT IN ('completed', 'rolled_back')")).order_by(_TABLE.c.rollout_id)
 
 
 class SqlRollouts:
@@ -55,7 +56,7 @@ class SqlRollouts:
 
     async def live(self, deployment_id: DeploymentId | None = None) -> Sequence[RolloutRecord]:
         """See the port."""
-        statement = sa.select(_TABLE).where(_LIVE).order_by(_TABLE.c.rollout_id)
+        statement = _ALL_LIVE
         if deployment_id is not None:
             statement = statement.where(_TABLE.c.deployment_id == deployment_id)
         return [_record(row) for row in await self._transaction.fetch(statement)]

@@ -28,6 +28,15 @@ _TABLE, _TOKENS, _VERSION, _USAGE = SERVING.routes, SERVING.tokens, SERVING.vers
 _ENDED = [status.value for status in ROUTE.terminal]
 # The name of the only row of the version's table.
 _ROW = "routes"
+# Every cycle and every report of a proxy runs these: they are compiled once.
+_ALL_LIVE = sa.select(_TABLE).where(*(_TABLE.c.status != ended for ended in _ENDED)).order_by(_TABLE.c.route_id)
+_PRESENT = sa.select(_TABLE).where(_TABLE.c.entry != sa.literal("")).order_by(_TABLE.c.route_id)
+_CHANGED = sa.select(_TABLE).where(_TABLE.c.table_version > sa.bindparam("since")).order_by(_TABLE.c.route_id)
+_TOKENS_PRESENT = sa.select(_TOKENS).where(_TOKENS.c.revoked_ms.is_(None)).order_by(_TOKENS.c.token_id)
+_TOKENS_CHANGED = sa.select(_TOKENS).where(_TOKENS.c.table_version > sa.bindparam("since")).order_by(_TOKENS.c.token_id)
+_OF_TABLE = _VERSION.c.name == _ROW
+_CURRENT_VERSION = sa.select(_VERSION).where(_OF_TABLE)
+_RAISE_VERSION = sa.update(_VERSION).where(_OF_TABLE).values(version=_VERSION.c.version + 1)
 
 
 class SqlRoutes:
@@ -66,8 +75,7 @@ class SqlRoutes:
 
     async def live(self) -> Sequence[RouteRecord]:
         """See the port."""
-        statement = sa.select(_TABLE).where(_TABLE.c.status.not_in(_ENDED)).order_by(_TABLE.c.route_id)
-        return [_record(row) for row in await self._transaction.fetch(statement)]
+        return [_record(row) for row in await self._transaction.fetch(_ALL_LIVE)]
 
     async def move(self, route: RouteRecord, trigger: RouteTrigger, change: Change) -> RouteRecord:
         """See the port."""
@@ -93,12 +101,12 @@ class SqlRoutes:
     async def table(self, *, since: int | None = None) -> ServingTable:
         """See the port."""
         epoch, version = await self.version()
-        changed = (
-            [_TABLE.c.entry != sa.literal("")] if since is None else [_TABLE.c.table_version > since],
-            [_TOKENS.c.revoked_ms.is_(None)] if since is None else [_TOKENS.c.table_version > since],
-        )
-        routes = await self._transaction.fetch(sa.select(_TABLE).where(*changed[0]).order_by(_TABLE.c.route_id))
-        tokens = await self._transaction.fetch(sa.select(_TOKENS).where(*changed[1]).order_by(_TOKENS.c.token_id))
+        if since is None:
+            routes = await self._transaction.fetch(_PRESENT)
+            tokens = await self._transaction.fetch(_TOKENS_PRESENT)
+        else:
+            routes = await self._transaction.fetch(_CHANGED, {"since": since})
+            tokens = await self._transaction.fetch(_TOKENS_CHANGED, {"since": since})
         return ServingTable(
             epoch=epoch,
             version=version,
@@ -108,7 +116,7 @@ class SqlRoutes:
 
     async def version(self) -> tuple[str, int]:
         """See the port."""
-        row = await self._transaction.first(sa.select(_VERSION).where(_VERSION.c.name == _ROW))
+        row = await self._transaction.first(_CURRENT_VERSION)
         return ("", 0) if row is None else (row.epoch, row.version)
 
     async def history(self, route_id: RouteId) -> Sequence[HistoryEntry]:
@@ -176,9 +184,8 @@ async def next_version(transaction: Transaction) -> int:
     """The next version of the table; its row is locked until the commit."""
     first = {"name": _ROW, "epoch": f"{transaction.now_ms}.{transaction.number}", "version": 0}
     await transaction.insert_new(_VERSION, first)
-    wanted = _VERSION.c.name == _ROW
-    await transaction.execute(sa.update(_VERSION).where(wanted).values(version=_VERSION.c.version + 1))
-    row = await transaction.first(sa.select(_VERSION.c.version).where(wanted))
+    await transaction.execute(_RAISE_VERSION)
+    row = await transaction.first(_CURRENT_VERSION)
     return 0 if row is None else int(row.version)
 
 
