@@ -105,6 +105,7 @@ def explore(served: ServedApi, operation: Any, mode: GenerationMode) -> None:
     strict = mode is GenerationMode.NEGATIVE and operation.path != BATCH_PATH
     checks = [*CHECKS, negative_data_rejection] if strict else CHECKS
     with requests.Session() as session:
+        session.trust_env = False  # it would look through the environment for proxies at each request
 
         @EXPLORE
         @given(case=operation.as_strategy(generation_mode=mode), pick=st.integers(min_value=0, max_value=7))

@@ -92,7 +92,7 @@ function AgentTable({ agents, fleet }: Cluster) {
     { name: "HyperNode", width: "minmax(7rem, 1fr)", cell: (one) => one.hypernode || "–" },
     { name: "In use", width: "minmax(9rem, 1fr)", cell: (one) => used(one, fleet) },
     { name: "Use", width: "4.5rem", right: true, cell: (one) => average(one, fleet.device_use) },
-    { name: "Memory", width: "4.5rem", right: true, cell: (one) => average(one, fleet.device_memory) },
+    { name: "Memory", width: "5.5rem", right: true, cell: (one) => average(one, fleet.device_memory) },
     { name: "Kernels", width: "5rem", right: true, cell: (one) => one.kernels },
     { name: "Sessions", width: "minmax(9rem, 2fr)", cell: (one) => sessionsOn(one, fleet) || "–" },
   ];

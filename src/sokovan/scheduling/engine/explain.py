@@ -319,7 +319,7 @@ def _request(shape: Shape) -> str:
 
 def _kind(shape: Shape) -> str:
     """The kind of kernels of a shape, in words."""
-    kinds = {PROCESS_RUNTIME: "processes of its machine (image host or venv:NAME)", DOCKER_RUNTIME: "containers"}
+    kinds = {PROCESS_RUNTIME: "processes (image host or venv:NAME)", DOCKER_RUNTIME: "containers"}
     kind = kinds.get(shape.key.runtime, "kernels")
     return f"{kind} that serve requests; fake agents cannot" if shape.key.serves else kind
 

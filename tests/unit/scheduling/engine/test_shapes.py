@@ -227,7 +227,7 @@ def code_and_summary(verdict: Verdict) -> tuple[str, str]:
     ("runtime", "asked", "kind"),
     [
         ("process", {"image": "python:3.12"}, "containers"),
-        ("docker", {"image": "host"}, "processes of its machine (image host or venv:NAME)"),
+        ("docker", {"image": "host"}, "processes (image host or venv:NAME)"),
         ("fake", {"image": "torch", "serves": True}, "containers that serve requests; fake agents cannot"),
     ],
 )
