@@ -18,12 +18,12 @@ from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
 from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
+    DependencyReader,
     IntakeContext,
     IntakeContextReader,
     IntakeQuery,
     PendingLimit,
     Pools,
-    read_dependencies,
 )
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
@@ -113,7 +113,7 @@ class Submissions:
 
     async def prepared(self, request: SessionRequest, caller: Caller) -> PreparedSession:
         """The session that a request would create; stores nothing. Raises InvalidRequest."""
-        entry = await self._entry(request, caller)
+        entry = await self._entry(request, DependencyReader(caller), caller)
         return await self._store.read(lambda unit: self._batch(unit).prepared(entry))
 
     async def submit(self, request: SessionRequest, caller: Caller, *, key: str | None = None) -> Submission:
@@ -123,7 +123,7 @@ class Submissions:
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else self._request_key(request, caller, key)
-        entry = await self._entry(request, caller, once)
+        entry = await self._entry(request, DependencyReader(caller), caller, once)
         if request.array is not None:
             submission = await self._submit_array(entry)
         else:
@@ -142,10 +142,11 @@ class Submissions:
         """
         outcomes: dict[int, Submission | SokovanError] = {}
         entries: dict[int, _Entry] = {}
+        dependencies = DependencyReader(caller)
         for index, (request, key) in enumerate(requests):
             try:
                 once = None if key is None else self._request_key(request, caller, key)
-                entries[index] = await self._entry(request, caller, once)
+                entries[index] = await self._entry(request, dependencies, caller, once)
             except SokovanError as refused:
                 outcomes[index] = refused
         stored: list[Submission | Exception] = []
@@ -228,7 +229,13 @@ class Submissions:
         given = entry.request.secrets
         return self._secrets.seal(given, owner=entry.caller.owner.user) if given else ""
 
-    async def _entry(self, request: SessionRequest, caller: Caller, once: RequestKey | None = None) -> _Entry:
+    async def _entry(
+        self,
+        request: SessionRequest,
+        dependencies: DependencyReader,
+        caller: Caller,
+        once: RequestKey | None = None,
+    ) -> _Entry:
         """Read slow state before the shared transaction, so that other requests do not wait.
 
         Sessions are removed long after their end, so dependencies found here still exist when it is
@@ -237,7 +244,7 @@ class Submissions:
         pools = await self._pools.for_request(request)
         found: Dependencies = {}
         if request.depends_on:
-            found = await self._store.read(lambda unit: read_dependencies(unit, request.depends_on, caller))
+            found = await self._store.read(lambda unit: dependencies.read(unit, request.depends_on))
         return _Entry(request, caller, once, pools, found)
 
     def _batch(self, unit: UnitOfWork) -> _BatchPreparer:

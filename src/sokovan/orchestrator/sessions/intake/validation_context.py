@@ -14,6 +14,7 @@ from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import AccessSubject, session_scope
 from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Owner, Role, User
+from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import ArrayRecord, SessionSummary
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
@@ -29,6 +30,8 @@ NOT_ENDED: frozenset[SessionStatus] = frozenset(SessionStatus) - SESSION.termina
 # No more than this many of one kind are looked up; the validators refuse such a request anyway.
 LOOKED_UP_MAX = 256
 UNKNOWN_MAX = 8
+# Unknown dependencies of requests that are judged together, as parts of a batch are.
+UNKNOWN_TOGETHER_MAX = 64
 ARCHITECTURES_MAX = 8
 # Another manager may store sessions of the same user, so that a count is not used for long.
 COUNT_USED_MS = 10_000
@@ -154,18 +157,40 @@ async def is_alone(unit: UnitOfWork) -> bool:
     return await unit.catalog.count(User) == 1
 
 
-async def read_dependencies(unit: UnitOfWork, texts: Sequence[str], caller: Caller) -> Dependencies:
-    """The sessions that each name or id may refer to for the caller.
+class DependencyReader:
+    """Looks up the dependencies of requests that are judged together, each name once.
 
-    Unknown names are the most expensive to look up, and a few are enough to refuse the
+    Unknown names are the most expensive to look up, and a few are enough to refuse a
     request, so the search stops after UNKNOWN_MAX of them.
     """
-    found: dict[str, tuple[SessionSummary | AwaitedArray, ...]] = {}
-    for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
-        found[text] = await _visible(unit, text, caller)
-        if sum(not some for some in found.values()) >= UNKNOWN_MAX:
-            break
-    return found
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._known: dict[str, tuple[SessionSummary | AwaitedArray, ...]] = {}
+        self._unknown = 0
+
+    async def read(self, unit: UnitOfWork, texts: Sequence[str]) -> Dependencies:
+        """The sessions that each name or id may refer to for the caller.
+
+        Raises InvalidRequest if too many names of the other requests were unknown.
+        """
+        found: dict[str, tuple[SessionSummary | AwaitedArray, ...]] = {}
+        for text in dict.fromkeys(texts[:LOOKED_UP_MAX]):
+            found[text] = await self._looked_up(unit, text)
+            if sum(not some for some in found.values()) >= UNKNOWN_MAX:
+                break
+        return found
+
+    async def _looked_up(self, unit: UnitOfWork, text: str) -> tuple[SessionSummary | AwaitedArray, ...]:
+        if text not in self._known:
+            if self._unknown >= UNKNOWN_TOGETHER_MAX:
+                reason = (
+                    f"was not looked up, since {self._unknown} others of this batch are unknown; correct those first"
+                )
+                raise InvalidRequest([Problem("depends_on", reason)])
+            self._known[text] = await _visible(unit, text, self._caller)
+            self._unknown += not self._known[text]
+        return self._known[text]
 
 
 async def _visible(unit: UnitOfWork, text: str, caller: Caller) -> tuple[SessionSummary | AwaitedArray, ...]:

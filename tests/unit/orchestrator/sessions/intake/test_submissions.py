@@ -19,7 +19,7 @@ from sokovan.domain.owners.tenancy import User
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
-from sokovan.orchestrator.sessions.intake import preparer, submissions
+from sokovan.orchestrator.sessions.intake import preparer, submissions, validation_context
 from sokovan.orchestrator.sessions.intake.submissions import (
     KEY_MAX,
     RENAMED_MAX,
@@ -413,6 +413,29 @@ async def test_of_requests_with_names_fewer_share_a_transaction(monkeypatch: pyt
         outcomes = await on.controller.submit_many([KeyedRequest(session_request(name=one)) for one in names], ALICE)
     assert all(isinstance(one, Submission) for one in outcomes)
     assert together == [2, 2, 7, 3]
+
+
+async def test_unknown_dependencies_of_a_batch_are_looked_up_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    look_up = validation_context.sessions_or_arrays
+
+    async def counted(unit: Any, text: str, scope: Any) -> Any:
+        looked_up.append(text)
+        return await look_up(unit, text, scope)
+
+    monkeypatch.setattr(validation_context, "sessions_or_arrays", counted)
+    unknown = [tuple(f"no-{line}-{place}" for place in range(8)) for line in range(20)]
+    async with controller_harness() as on:
+        await on.submit(name="first")
+        wanted = [("first",), *unknown, ("first",)]
+        requests = [KeyedRequest(session_request(depends_on=names)) for names in wanted]
+        before, *refused, after = await on.controller.submit_many(requests, ALICE)
+
+    assert isinstance(before, Submission)
+    assert isinstance(after, Submission)
+    assert set(looked_up) == {"first", *(name for names in unknown[:8] for name in names)}
+    assert "there is no session 'no-7-0'" in str(refused[7])
+    assert "was not looked up, since 64 others of this batch are unknown" in str(refused[8])
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.validation_context import (
     UNKNOWN_MAX,
+    DependencyReader,
     IntakeContext,
     IntakeContextReader,
     is_member,
-    read_dependencies,
     visible_to,
 )
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -49,7 +49,7 @@ async def facts(
 ) -> IntakeContext:
     async def work(unit: UnitOfWork) -> IntakeContext:
         request = session_request(**options)
-        dependencies = await read_dependencies(unit, request.depends_on, caller)
+        dependencies = await DependencyReader(caller).read(unit, request.depends_on)
         pools = {name: Pool(architecture) for name, architecture in (usual or {}).items()}
         return await IntakeContextReader(unit).of(request, caller, pools=pools, dependencies=dependencies)
 
