@@ -55,6 +55,7 @@ def test_the_session_that_loses_least_moves_and_the_big_one_gets_its_room() -> N
 
 def test_only_sessions_that_allow_it_are_moved_and_at_most_once_an_hour() -> None:
     assert moved(consolidated(runs("x", "a"), runs("y", "b"), BIG)) == {}
+    assert moved(consolidated(runs("x", "a"), movable("y", "b"), BIG)) == {"y.0": "a"}
     assert moved(consolidated(movable("x", "a", moved_ms=1), runs("y", "b"), BIG, now_ms=HOUR)) == {}
     assert moved(consolidated(movable("x", "a", moved_ms=0), runs("y", "b"), BIG, now_ms=HOUR)) == {"x.0": "b"}
 
