@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import QueueName
-from sokovan.domain.session import Preemption
+from sokovan.domain.session import Preemption, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.plan import SchedulingPlan
@@ -108,9 +109,14 @@ def test_nothing_is_reclaimed_that_a_queue_is_guaranteed(guaranteed: str, expect
 def test_nothing_is_reclaimed_that_a_queue_above_is_guaranteed(guaranteed: str, expected: list[str]) -> None:
     above = queue("above", "cpu=2", guarantee=parse_slots(guaranteed))
     child = queue("child", "cpu=0", parent=QueueName("above"))
-    running = (runs("low", "a", queue="child"), runs("more", "b", queue="child", preemptible=False))
-    taker = session("taker", queue="mine")
-    plan = reclaimed(*running, taker, queues=(above, child, queue("mine", "cpu=1")), hierarchy=True)
+    # The third agent leaves enough that is guaranteed to nobody for the taker.
+    running = (
+        runs("low", "a", queue="child"),
+        runs("more", "b", queue="child", preemptible=False),
+        runs("third", "c", queue="third"),
+    )
+    queues = (above, child, queue("mine", "cpu=1"), queue("third", "cpu=1"))
+    plan = reclaimed(*running, session("taker", queue="mine"), queues=queues, hierarchy=True)
     assert gone(plan) == expected
 
 
@@ -122,3 +128,14 @@ def test_a_taker_beyond_the_limit_of_a_queue_above_reclaims_nothing(limit: str, 
     taker = session("taker", "cpu=1", "cpu=1", queue="mine")
     plan = reclaimed(*running, taker, queues=(queue("over", "cpu=1"), above, sister, mine), hierarchy=True)
     assert gone(plan) == expected
+
+
+def test_the_room_of_a_hard_topology_is_in_one_hypernode_also_if_there_is_idle_room_elsewhere() -> None:
+    racks = (HyperNode("h0", 1, ("a", "b")), HyperNode("h1", 1, ("c", "d")))
+    running = (runs("kept", "b", preemptible=False), runs("low", "c"), runs("lower", "d"))
+    near = TopologyConstraint(TopologyMode.HARD, 1)
+    taker = session("taker", "cpu=1", "cpu=1", priority=1, topology=near)
+    seen = cluster(*running, taker, agents=("a",), hypernodes=racks)
+    plan = decide(seen, actions=("allocate", "preempt"), queue_policy="capacity")
+    assert gone(plan) == ["low.0", "lower.0"]
+    assert [set(one.agents) for one in plan.reservations] == [{"c", "d"}]

@@ -65,6 +65,12 @@ def test_nothing_moves_without_a_place_to_go() -> None:
     assert (moved(plan), plan.reservations) == ({}, ())
 
 
+def test_nothing_moves_if_the_room_elsewhere_is_in_pieces_as_well() -> None:
+    large = [runs(name, at, slots="cpu=1.5") for name, at in (("x", "a"), ("y", "b"), ("z", "c"))]
+    plan = consolidated(movable("w", "d", slots="cpu=1.5"), *large, BIG)
+    assert (moved(plan), plan.reservations) == ({}, ())
+
+
 def test_a_gang_moves_whole() -> None:
     plan = consolidated(runs("gang", "a", "b", migratable=True), session("big", "cpu=2", "cpu=2"), agents=("c",))
     assert set(moved(plan)) == {"gang.0", "gang.1"}
