@@ -377,7 +377,7 @@ def _asked(pending: PendingSession) -> dict[int, int]:
 
 
 def _advance(pending: PendingSession, statement: Statement) -> None:
-    """Relocation committed kernels from waiting to counted."""
+    """Move committed kernels from waiting to counted."""
     for batch, _, agent in statement.placed:
         pending.agents.append(agent)
         if batch.kernel_group != NO_GROUP:

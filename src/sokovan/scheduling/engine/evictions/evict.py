@@ -199,7 +199,7 @@ class Evictions:
         self._refusals.clear()  # room and usage have changed
 
     def _consolidate(self, pending: PendingSession) -> None:
-        """Relocation sessions for one that lacks nothing but room in one piece; one in a cycle."""
+        """Move sessions for one that lacks nothing but room in one piece; one in a cycle."""
         table, moves = self._table, MoveTrial(self._engine, self._table)
         if self._outcome.moves or not table.movable.any() or self._trial.fits(pending, ()) is not None:
             return

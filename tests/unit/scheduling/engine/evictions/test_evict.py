@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.session import Preemption
+from sokovan.domain.cluster.queue import Queue
+from sokovan.domain.cluster.topology import HyperNode
+from sokovan.domain.ids import QueueName
+from sokovan.domain.session import Preemption, TopologyConstraint, TopologyMode
+from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.evictions.takers import cluster, runs
-from tests.unit.scheduling.little_cluster import decide, kernel, session, verdict_of
+from tests.unit.scheduling.little_cluster import decide, kernel, session, slot_limits, verdict_of
 
 
 def preempted(*sessions: SessionWorkload, agents: tuple[str, ...] = (), **policy: Any) -> SchedulingPlan:
@@ -80,3 +84,58 @@ def test_the_reason_of_the_evicted_names_no_session_of_another_user(user: str, n
     broken = session("broken", kernel("b.0", on="a"), kernel("b.1"), priority=1, user="ann")
     plan = preempted(broken, session("high", priority=2, user=user))
     assert verdict_of(plan, "broken").summary == f"kernels of it were evicted in this cycle for {named}"
+
+
+def reclaimed(*sessions: SessionWorkload, queues: tuple[Queue, ...], cpu: int = 1, **policy: Any) -> SchedulingPlan:
+    seen = cluster(*sessions, cpu=cpu, queues=queues)
+    return decide(seen, actions=("allocate", "reclaim"), queue_policy="capacity", **policy)
+
+
+def queue(name: str, deserved: str, **more: Any) -> Queue:
+    return Queue(QueueName(name), deserved=slot_limits(deserved), **more)
+
+
+@pytest.mark.parametrize(("guaranteed", "expected"), [("cpu=2", []), ("cpu=1", ["big.0"])])
+def test_nothing_is_reclaimed_that_a_queue_is_guaranteed(guaranteed: str, expected: list[str]) -> None:
+    running = (runs("big", "a", slots="cpu=2", queue="over"), runs("rest", "b", queue="over", preemptible=False))
+    queues = (queue("over", "cpu=2", guarantee=parse_slots(guaranteed)), queue("mine", "cpu=2"))
+    plan = reclaimed(*running, session("taker", "cpu=2", queue="mine"), queues=queues, cpu=2)
+    assert gone(plan) == expected
+    if not expected:
+        assert "1 guaranteed to the queue" in verdict_of(plan, "taker").summary
+
+
+@pytest.mark.parametrize(("guaranteed", "expected"), [("cpu=2", []), ("cpu=1", ["low.0"])])
+def test_nothing_is_reclaimed_that_a_queue_above_is_guaranteed(guaranteed: str, expected: list[str]) -> None:
+    above = queue("above", "cpu=2", guarantee=parse_slots(guaranteed))
+    child = queue("child", "cpu=0", parent=QueueName("above"))
+    # The third agent leaves enough that is guaranteed to nobody for the taker.
+    running = (
+        runs("low", "a", queue="child"),
+        runs("more", "b", queue="child", preemptible=False),
+        runs("third", "c", queue="third"),
+    )
+    queues = (above, child, queue("mine", "cpu=1"), queue("third", "cpu=1"))
+    plan = reclaimed(*running, session("taker", queue="mine"), queues=queues, hierarchy=True)
+    assert gone(plan) == expected
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("cpu=2", []), ("cpu=3", ["over.0", "over.1"])])
+def test_a_taker_beyond_the_limit_of_a_queue_above_reclaims_nothing(limit: str, expected: list[str]) -> None:
+    running = (runs("over", "a", "b", queue="over"), runs("sister", "c", queue="sister"))
+    above = queue("above", "cpu=2", capability=slot_limits(limit))
+    sister, mine = (queue(name, "cpu=2", parent=QueueName("above")) for name in ("sister", "mine"))
+    taker = session("taker", "cpu=1", "cpu=1", queue="mine")
+    plan = reclaimed(*running, taker, queues=(queue("over", "cpu=1"), above, sister, mine), hierarchy=True)
+    assert gone(plan) == expected
+
+
+def test_the_room_of_a_hard_topology_is_in_one_hypernode_also_if_there_is_idle_room_elsewhere() -> None:
+    racks = (HyperNode("h0", 1, ("a", "b")), HyperNode("h1", 1, ("c", "d")))
+    running = (runs("kept", "b", preemptible=False), runs("low", "c"), runs("lower", "d"))
+    near = TopologyConstraint(TopologyMode.HARD, 1)
+    taker = session("taker", "cpu=1", "cpu=1", priority=1, topology=near)
+    seen = cluster(*running, taker, agents=("a",), hypernodes=racks)
+    plan = decide(seen, actions=("allocate", "preempt"), queue_policy="capacity")
+    assert gone(plan) == ["low.0", "lower.0"]
+    assert [set(one.agents) for one in plan.reservations] == [{"c", "d"}]

@@ -55,12 +55,19 @@ def test_the_session_that_loses_least_moves_and_the_big_one_gets_its_room() -> N
 
 def test_only_sessions_that_allow_it_are_moved_and_at_most_once_an_hour() -> None:
     assert moved(consolidated(runs("x", "a"), runs("y", "b"), BIG)) == {}
+    assert moved(consolidated(runs("x", "a"), movable("y", "b"), BIG)) == {"y.0": "a"}
     assert moved(consolidated(movable("x", "a", moved_ms=1), runs("y", "b"), BIG, now_ms=HOUR)) == {}
     assert moved(consolidated(movable("x", "a", moved_ms=0), runs("y", "b"), BIG, now_ms=HOUR)) == {"x.0": "b"}
 
 
 def test_nothing_moves_without_a_place_to_go() -> None:
     plan = consolidated(movable("x", "a"), runs("y", "b", slots="cpu=2"), BIG)
+    assert (moved(plan), plan.reservations) == ({}, ())
+
+
+def test_nothing_moves_if_the_room_elsewhere_is_in_pieces_as_well() -> None:
+    large = [runs(name, at, slots="cpu=1.5") for name, at in (("x", "a"), ("y", "b"), ("z", "c"))]
+    plan = consolidated(movable("w", "d", slots="cpu=1.5"), *large, BIG)
     assert (moved(plan), plan.reservations) == ({}, ())
 
 
