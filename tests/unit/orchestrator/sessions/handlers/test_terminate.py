@@ -4,6 +4,9 @@ import pytest
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.orchestrator.agent_requests import AgentRequestKey
+from sokovan.orchestrator.sessions.handlers.terminate import STOP
+from sokovan.ports.agent_gateway import GoneProof
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.ledger_rows import ledger_rows
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -75,6 +78,23 @@ async def test_a_slow_termination_is_noticed_when_it_ends(cluster: OrchestratedC
     await cluster.settle()
     assert agent.requests["stop"] == 2
     assert await cluster.status("s") == "terminated"
+
+
+async def test_the_late_reply_about_an_earlier_attempt_frees_nothing(cluster: OrchestratedCluster) -> None:
+    agent = await cluster.agent("a1")
+    agent.script.stubborn = True
+    await cluster.submit("s")
+    await cluster.settle()
+    await cluster.stop("s")
+    await cluster.settle()
+
+    async def gone() -> tuple[int, GoneProof]:
+        return 1, GoneProof(gone=True)
+
+    assert cluster.coordinator._context.requests.begin(AgentRequestKey(STOP, AgentId("a1"), "s.0", 0), gone)
+    await cluster.settle()
+    assert await cluster.status("s") == "terminating"
+    assert await proofs(cluster, "s.0") == {None}
 
 
 async def test_a_stubborn_kernel_is_not_asked_more_often_than_every_few_seconds(cluster: OrchestratedCluster) -> None:

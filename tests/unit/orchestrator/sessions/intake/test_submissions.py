@@ -29,6 +29,7 @@ from sokovan.orchestrator.sessions.intake.submissions import (
 )
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, stored_pending_limit
 from sokovan.orchestrator.sessions.intake.validators import problems_with
+from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -417,7 +418,7 @@ async def test_of_requests_with_names_fewer_share_a_transaction(monkeypatch: pyt
 
 async def test_unknown_dependencies_of_a_batch_are_looked_up_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
-    look_up = validation_context.sessions_or_arrays
+    look_up = sessions_or_arrays
 
     async def counted(unit: Any, text: str, scope: Any) -> Any:
         looked_up.append(text)
