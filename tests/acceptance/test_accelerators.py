@@ -18,7 +18,7 @@ TOPOLOGY = "".join(
     f"GPU{row}\t" + "\t".join("X" if row == to else "NV12" if (row + to) % 2 == 0 else "SYS" for to in range(4)) + "\n"
     for row in range(4)
 )
-HEALTHY = "".join(f"{device}, 0, No, Not Active, None\n" for device in DEVICES)
+HEALTHY = "".join(f"{device}, 0, No, Not Active, None, 40, 1024, 143771, 38\n" for device in DEVICES)
 # The program of a driver; the health of the devices is in a file beside it.
 SMI = f"""#!/bin/sh
 case "$1" in
@@ -126,6 +126,8 @@ def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(sharing
     until(lambda: device in faults(), what="the fault is known")
     fault = "3 uncorrected memory errors since the driver was loaded; reset the device"
     assert faults() == {device: fault}
+    figures = [(one["use_percent"], one["temperature_c"]) for one in sharing.cli_json("agent", "devices")]
+    assert figures == [(40, 38)] * 4
     [agent] = sharing.cli_json("agent", "ls")
     assert f"fault of {device}" in sharing.cli("agent", "show", agent["id"]).stdout
     # Its kernel goes on, and the session says what is wrong.
