@@ -57,6 +57,14 @@ def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield server
 
 
+def end(server: Embedded, *sessions: str) -> None:
+    """End sessions, and wait until other tests can have their devices."""
+    for session in sessions:
+        server.end(session)
+    for session in sessions:
+        assert server.reaches(session, "terminated")
+
+
 def memory(server: Embedded, *options: str) -> int:
     """The memory of a session with these options."""
     done = server.cli("run", "-d", *options, "--", "sleep", "600")
@@ -99,8 +107,7 @@ def test_a_kernel_sees_exactly_its_devices_whole_or_shared(sharing: Embedded) ->
     held = {one["device"]: (one["used"], one["units"]) for one in sharing.cli_json("agent", "devices")}
     assert held == {one: (1000 if one in {device, other} else 0, 1000) for one in DEVICES}
     assert f"kernel 0: {other}" in sharing.cli("session", "show", whole).stdout
-    for session in (*halves, whole):
-        sharing.end(session)
+    end(sharing, *halves, whole)
 
 
 def test_the_devices_of_a_driver_are_found_without_a_package_for_them(sharing: Embedded) -> None:
@@ -144,7 +151,7 @@ def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(sharing
     assert not faults()
     codes = [one["code"] for one in sharing.cli_json("agent", "history", agent["id"])]
     assert codes[-2:] == ["device-fault", "device-recovered"]
-    sharing.end(every)
+    end(sharing, every)
 
 
 def test_a_kernel_with_several_devices_gets_those_that_are_close_together(sharing: Embedded) -> None:
@@ -156,5 +163,4 @@ def test_a_kernel_with_several_devices_gets_those_that_are_close_together(sharin
     assert seen == {frozenset({DEVICES[0], DEVICES[2]}), frozenset({DEVICES[1], DEVICES[3]})}
     [agent] = sharing.cli_json("agent", "ls")
     assert agent["labels"]["sokovan.gpu-group.nvlink0"] == f"{DEVICES[0]},{DEVICES[2]}"
-    for session in pairs:
-        sharing.end(session)
+    end(sharing, *pairs)
