@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,8 +17,8 @@ from sokovan.domain.cluster.agent_grant import JoinAddress
 from sokovan.orchestrator.deployments.controller import DeploymentController
 from sokovan.orchestrator.routes.controller import RouteController
 from sokovan.orchestrator.sessions.controller import SchedulingController
-from sokovan.ports.agent_gateway import AgentGateway
-from sokovan.ports.agent_states import AgentStateCache
+from sokovan.ports.agent_gateway import KernelGateway
+from sokovan.ports.agent_states import AgentStateReader
 from sokovan.ports.environment import Clock, IdSource, Telemetry
 from sokovan.ports.events import EventBus
 from sokovan.ports.hints import Hints
@@ -51,12 +51,12 @@ class ApiDependencies:
     routes: RouteController
     hints: Hints
     events: EventBus
-    agents: AgentStateCache
-    gateway: AgentGateway
+    agents: AgentStateReader
+    gateway: KernelGateway
     clock: Clock
     ids: IdSource
     telemetry: Telemetry
-    metrics: Callable[[], bytes]
+    metrics: Callable[[], bytes | Awaitable[bytes]]
     plugins: PluginRegistry = BUILT_IN
     leases: Leases | None = None
     uploads: UploadStore | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sokovan.domain.checks import require_int
 from sokovan.domain.errors import InvalidSpec
@@ -40,10 +40,12 @@ class ApiSettings:
     `proxy_token` is the credential of proxies, none without one; `digest_key` is the key of
     the digests of endpoint tokens, which proxies get.
     `machine` is the mark of the machine whose files all agents see; empty if they do not.
+    `process` names the process of a server that has several, for probes.
     """
 
     pepper: bytes = field(repr=False)
     machine: str = ""
+    process: str = ""
     proxy_token: str = field(default="", repr=False)
     digest_key: str = field(default="", repr=False)
     several_users_without_isolation: bool = False
@@ -58,6 +60,27 @@ class ApiSettings:
     principal_kept_s: float = 2.0
     streams: StreamLimits = field(default_factory=StreamLimits)
     copies: CopyLimits = field(default_factory=CopyLimits)
+
+    def shared_by(self, processes: int, *, process: str) -> ApiSettings:
+        """The part of one of several processes: the limits hold for all of them together."""
+
+        def part(whole: int) -> int:
+            return -(-whole // processes)
+
+        return replace(
+            self,
+            process=process,
+            requests_per_s=part(self.requests_per_s),
+            requests_burst=part(self.requests_burst),
+            failures_per_minute=part(self.failures_per_minute),
+            reads_at_once=part(self.reads_at_once),
+            streams=replace(
+                self.streams,
+                streams_max=part(self.streams.streams_max),
+                streams_per_user_max=part(self.streams.streams_per_user_max),
+                commands_per_agent_max=part(self.streams.commands_per_agent_max),
+            ),
+        )
 
     def __post_init__(self) -> None:
         if len(self.pepper) < PEPPER_BYTES_MIN:

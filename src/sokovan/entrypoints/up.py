@@ -7,41 +7,35 @@ import contextlib
 import json
 import os
 import platform
-import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+from fastapi import FastAPI
 
 from sokovan import __version__
+from sokovan.adapters.agentlink.relay.relay_server import RelayedPorts, RelayServer, metrics_answer
 from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.local.random_source import number
 from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
-from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.leases import SqlLeases
+from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.schema.revision import is_newest
-from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.agent.fake.shape import FleetShape
 from sokovan.agent.inventory import agent_name
 from sokovan.api.app import make_app
 from sokovan.api.context import ApiDependencies
-from sokovan.api.settings import ApiSettings
 from sokovan.dashboard.pages import DashboardPages
 from sokovan.entrypoints.agent import AgentOptions, agent_options_of
 from sokovan.entrypoints.agent_runtimes import first_commands
 from sokovan.entrypoints.cluster.api_listener import (
-    ApiListener,
     ServerAddresses,
-    allowed_hosts,
-    api_listener,
     serve_api,
 )
 from sokovan.entrypoints.cluster.server_options import require_database, require_one_user, serves_api
@@ -53,7 +47,7 @@ from sokovan.entrypoints.cluster.shared_keys import (
     TLS_FOLDER,
     key_folder,
 )
-from sokovan.entrypoints.embedded.background_tasks import ComponentEnded, keep_running
+from sokovan.entrypoints.embedded.background_tasks import keep_running
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import (
@@ -65,25 +59,18 @@ from sokovan.entrypoints.embedded.data_folder import (
 )
 from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferred_gc
 from sokovan.entrypoints.embedded.log_file import log_to
-from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, decide_in_thread
-from sokovan.entrypoints.embedded.notifying_store import NotifyingStore
+from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions
 from sokovan.entrypoints.embedded.web_server import bound_socket
 from sokovan.entrypoints.joining.data_options import require_authority, with_data_listener
 from sokovan.entrypoints.joining.machine_options import MachineLinkOptions
-from sokovan.entrypoints.plugins import installed_plugins
 from sokovan.entrypoints.proxies.embedded_gateway import EmbeddedGateway, GatewayOptions, gateway_listener
-from sokovan.entrypoints.serving import digest_key, serving_controllers, with_gateway
+from sokovan.entrypoints.serving import with_gateway
 from sokovan.entrypoints.settings.component_options import (
-    api_settings_of,
     connection_limits_of,
-    database_settings_of,
-    dry_run_limits_of,
     timing_of,
     upload_limits_of,
 )
-from sokovan.entrypoints.settings.effective_settings import effective_settings
 from sokovan.entrypoints.settings.listen_address import link_url, own_labels, read_listen
-from sokovan.entrypoints.settings.live_settings import LiveSettings
 from sokovan.entrypoints.settings.secret_keys import secret_box
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sections import API_ROLE
@@ -92,12 +79,19 @@ from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_gro
 from sokovan.entrypoints.upload_collection import collect_uploads
 from sokovan.entrypoints.web.connection_limits import Connections, link_limits
 from sokovan.entrypoints.web.file_limits import raise_open_files
-from sokovan.orchestrator.sessions.controller import SchedulingController
-from sokovan.orchestrator.sessions.explain.plan import DryRuns
-from sokovan.orchestrator.sessions.intake.names import name_of
-from sokovan.orchestrator.sessions.intake.submissions import Submissions
+from sokovan.entrypoints.workers.api_parts import (
+    api_dependencies,
+    limits_of_api,
+    remote_listener,
+    report_writes,
+    server_database,
+    started_settings,
+    stop_signal,
+    until_stopped,
+)
+from sokovan.entrypoints.workers.api_process import serve_api_process
+from sokovan.entrypoints.workers.server_processes import MANAGER, ServerSockets, open_sockets, run_processes
 from sokovan.sdk.config import config_path, save_context
-from sokovan.sdk.machine import machine_mark
 from sokovan.wire.api.system import LINK_PORT
 
 HOST = "127.0.0.1"
@@ -105,7 +99,6 @@ CONTEXT = "local"
 UP_FILE = "up.json"
 KEY_FILE = "token"
 PROXY_FOLDER = "proxy"
-SETTINGS_CACHE_FILE = "settings.json"
 # Thread switch interval: a scheduling cycle must not delay the API.
 SWITCH_INTERVAL_S = 0.0005
 
@@ -139,6 +132,8 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
         folder = DataFolder(root)
         with folder.locked():
             folder.check_store()
+            if serves_api(settings) and settings.api.workers > 1:
+                return _run_processes(options, sources, folder, settings=settings, echo=echo)
             return asyncio.run(_up(options, sources, folder, echo))
     except AlreadyUp as already:
         echo(f"{already.message}; nothing to do")
@@ -147,35 +142,66 @@ def run_up(options: UpOptions, *, echo: Callable[[str], None]) -> int:
         os.umask(umask)
 
 
-async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, echo: Callable[[str], None]) -> int:
-    clock = SystemClock()
-    began_ms = clock.monotonic_ms()
+def _run_processes(
+    options: UpOptions,
+    sources: SettingSources,
+    folder: DataFolder,
+    *,
+    settings: ServerSettings,
+    echo: Callable[[str], None],
+) -> int:
+    """Run the manager and the API as separate processes. Raises NoFreePort."""
+    with ExitStack() as stack:
+        sockets = open_sockets(
+            folder,
+            stack,
+            port=settings.api.port,
+            workers=settings.api.workers,
+            remote=remote_listener(settings, folder),
+        )
+        return run_processes(
+            sockets,
+            manager=lambda: asyncio.run(_up(options, sources, folder, echo, sockets=sockets)),
+            api=lambda name: asyncio.run(serve_api_process(name, sockets, sources, folder=folder, echo=echo)),
+            echo=echo,
+        )
+
+
+async def _up(
+    options: UpOptions,
+    sources: SettingSources,
+    folder: DataFolder,
+    echo: Callable[[str], None],
+    *,
+    sockets: ServerSockets | None = None,
+) -> int:
+    """Run the server in this process; with `sockets`, others serve the API."""
+    began_ms = (clock := SystemClock()).monotonic_ms()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    open_files = raise_open_files()
-    stopped = _stop_signal()
+    open_files, stopped = raise_open_files(), stop_signal()
     async with AsyncExitStack() as stack:
-        live = await _live_settings(sources, folder, stack)
+        live = await started_settings(sources, folder, stack)
         settings = live.current
         log = stack.enter_context(log_to(folder.root / "logs" / "sokovan.log", **asdict(settings.log)))
         live.report_to(lambda notice: log(f"settings: {notice.text}"))
         # One clock for both connections to the store: their times are compared.
         telemetry, steady = PrometheusTelemetry(), SteadyClock()
-        database = Database(_database_settings(settings, folder, api=serves_api(settings)), clock=steady)
+        database = Database(server_database(settings, folder, api=serves_api(settings)), clock=steady)
         stack.push_async_callback(database.close)
         if not options.cluster:
             await _upgrade(database)
-        report = partial(_report_writes, log=log, echo=echo, telemetry=telemetry)
+        report = partial(report_writes, log=log, echo=echo, telemetry=telemetry)
         store = SqlStore(database, ids=SortableIds(clock), report=report)
         token = await _prepare_store(store, folder, settings, log)
-        listener = bound_socket(HOST, settings.api.port)
+        listener = sockets.api if sockets else bound_socket(HOST, settings.api.port)
         gateway = _gateway_listener(settings, folder, stack, log)
         at = ServerAddresses(
             url=_url(listener) if serves_api(settings) else "",
             probes="" if serves_api(settings) else _url(listener),
             gateway=_url(gateway) if gateway else "",
-            remote=_api_listener(settings, folder) if serves_api(settings) else None,
+            remote=remote_listener(settings, folder) if serves_api(settings) else None,
         )
-        uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads))
+        uploads = _uploads(settings, folder, shared=sockets is not None)
         limits = connection_limits_of(settings.api).within(open_files)
         manager = replace(
             _manager_options(settings, folder, telemetry, log),
@@ -187,12 +213,15 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         ports = await asyncio.wrap_future(plane.start())
         components = {"the manager": asyncio.wrap_future(plane.ended)}
         keep = partial(keep_running, stack, log=log, clock=clock)
-        parts = _dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
-        parts, pages = with_gateway(parts, at.models), DashboardPages().routes()
-        app = make_app(parts, _api_settings(settings, folder), pages=pages, probes_only=bool(at.probes))
-        connections = Connections(limits, clock, telemetry=telemetry, log=log)
-        components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
-        _write_server_info(folder, at, ports, token)
+        if sockets is not None:
+            await _serve_processes(sockets, ports, stack, telemetry=telemetry)
+            keep(partial(sockets.watch_parent, clock, stopped.set), name="watch of the first process")
+        else:
+            parts = api_dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+            connections = Connections(limits, clock, telemetry=telemetry, log=log)
+            app = _app(parts, settings, folder, at)
+            components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
+        _write_server_info(folder, at, ports, token, process=sockets.parent if sockets else os.getpid())
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
         keep(partial(collect_periodically, clock), name="garbage collection")
@@ -204,29 +233,36 @@ async def _up(options: UpOptions, sources: SettingSources, folder: DataFolder, e
         log(f"sokovan {__version__} is ready at {at.url or at.probes}, pid {os.getpid()}")
         ready_s = (clock.monotonic_ms() - began_ms) / 1000
         echo("\n".join(ready_lines(options, settings, ports, folder=folder.root, at=at, ready_s=ready_s)))
-        await _until_stopped(stopped, components)
+        await until_stopped(stopped, components)
         echo("stopping; running kernels continue, and the next start adopts them")
     return 0
 
 
-async def _live_settings(sources: SettingSources, folder: DataFolder, stack: AsyncExitStack) -> LiveSettings:
-    """The settings in force. Raises ConfigUnavailable, UnreadableConfig, InvalidSettings.
-
-    A shared configuration that is unreachable is replaced by the last valid one; a wrong
-    file of this machine is an error, because its owner starts the server.
-    """
-    clock, config = SystemClock(), sources.read().config
-    store = sources.store(config, clock=clock)
-    stack.push_async_callback(store.close)
-    shared = not config.url.startswith("file:")
-    overlay = sources.over_shared if shared else sources.over
-    live = LiveSettings(store, clock=clock, registry=installed_plugins(), overlay=overlay)
-    await live.start_from(folder.root / SETTINGS_CACHE_FILE if shared else None)
-    return live
+def _uploads(settings: ServerSettings, folder: DataFolder, *, shared: bool) -> LocalUploads:
+    return LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads), shared=shared)
 
 
-def _database_settings(settings: ServerSettings, folder: DataFolder, *, api: bool) -> DatabaseSettings:
-    return database_settings_of(settings.storage, data_folder_url=folder.store_url, api=api)
+def _app(parts: ApiDependencies, settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> FastAPI:
+    """The API, or the probes alone where this process serves no API."""
+    pages = DashboardPages().routes()
+    return make_app(
+        with_gateway(parts, at.models), limits_of_api(settings, folder), pages=pages, probes_only=bool(at.probes)
+    )
+
+
+async def _serve_processes(
+    sockets: ServerSockets, ports: ManagerPorts, stack: AsyncExitStack, *, telemetry: PrometheusTelemetry
+) -> None:
+    """Answer the processes of the API, which have no links to agents."""
+    relayed = RelayedPorts(
+        gateway=ports.gateway,
+        files=ports.files,
+        agents=ports.agents,
+        joining=ports.joining,
+        disconnect=ports.disconnect,
+    )
+    server = RelayServer({**relayed.answers(), **metrics_answer(telemetry.exposition)}, relayed)
+    await stack.enter_async_context(server.served(sockets.relays[MANAGER].dup()))
 
 
 def _url(listener: socket.socket) -> str:
@@ -262,16 +298,6 @@ async def _has_routes(store: SqlStore) -> bool:
     return version > 0
 
 
-def _report_writes(
-    cause: str, *, log: Callable[[str], None], echo: Callable[[str], None], telemetry: PrometheusTelemetry
-) -> None:
-    """Tell that writes to the store fail or work again: in the terminal too, as the log may be on a full disk."""
-    line = f"the store cannot be written: {cause}; it is tried again" if cause else "the store can be written again"
-    telemetry.gauge("store_writable", 0 if cause else 1)
-    echo(line)
-    log(line)
-
-
 async def _upgrade(database: Database) -> None:
     """Upgrade the store if it is not at the newest revision."""
     async with database.reading() as connection:
@@ -280,25 +306,6 @@ async def _upgrade(database: Database) -> None:
         from sokovan.adapters.sql import migration  # noqa: PLC0415  # slow to load, and rarely needed
 
         await migration.upgrade(database)
-
-
-async def _until_stopped(stopped: asyncio.Event, components: Mapping[str, asyncio.Future[None]]) -> None:
-    """Wait for the signal to stop. Raises ComponentEnded if a component ends before."""
-    waiting = asyncio.ensure_future(stopped.wait())
-    watched: set[asyncio.Future[Any]] = {waiting, *components.values()}
-    await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    for name, component in components.items():
-        if component.done() and not stopped.is_set():
-            cause = None if component.cancelled() else component.exception()
-            raise cause if isinstance(cause, ComponentEnded) else ComponentEnded(f"{name} has ended: {cause!r}")
-
-
-def _stop_signal() -> asyncio.Event:
-    stopped = asyncio.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
-    return stopped
 
 
 async def _prepare_store(
@@ -337,7 +344,7 @@ def _manager_options(
         options = replace(options, hidden=(client_keys, keys.root), labels=labels)
         return with_data_listener(options, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
 
-    database = _database_settings(settings, folder, api=settings.cluster.role == API_ROLE)
+    database = server_database(settings, folder, api=settings.cluster.role == API_ROLE)
     return ManagerOptions(
         database=database,
         # The folder is locked, so no other manager uses the store in it.
@@ -377,88 +384,30 @@ def _machine_options(
     )
 
 
-def _dependencies(
-    store: SqlStore,
-    ports: ManagerPorts,
-    folder: DataFolder,
-    live: LiveSettings,
-    *,
-    telemetry: PrometheusTelemetry,
-    uploads: LocalUploads,
-) -> ApiDependencies:
-    clock, settings = SystemClock(), live.current
-    ids = SortableIds(clock)
-    plugins = installed_plugins()
-    keys = key_folder(settings, folder)
-    notifying, box = NotifyingStore(store, ports.nudge), secret_box(keys.root)
-    controller = SchedulingController(
-        notifying,
-        Submissions(notifying, ids=ids, clock=clock, names=lambda: name_of(number()), secrets=box),
-        hints=ports.hints,
-        dry_runs=DryRuns(
-            SqlSnapshots(store), partial(decide_in_thread, plugins), limits=dry_run_limits_of(settings.scheduler)
-        ),
-    )
-    if settings.api.allow_several_users_without_isolation:
-        controller.allow_sharing()
-    pepper = keys.secret(PEPPER_FILE).encode()
-    deployments, routes = serving_controllers(notifying, controller, hints=ports.hints, ids=ids, pepper=pepper, box=box)
-    return ApiDependencies(
-        store=notifying,
-        leases=SqlLeases(store),
-        controller=controller,
-        deployments=deployments,
-        routes=routes,
-        hints=ports.hints,
-        events=ports.events,
-        agents=ports.agents,
-        gateway=ports.gateway,
-        files=ports.files,
-        clock=clock,
-        ids=ids,
-        telemetry=telemetry,
-        metrics=telemetry.exposition,
-        plugins=plugins,
-        uploads=uploads,
-        settings=partial(effective_settings, live),
-        joining=ports.joining,
-        disconnect=ports.disconnect,
-    )
-
-
-def _api_settings(settings: ServerSettings, folder: DataFolder) -> ApiSettings:
-    keys = key_folder(settings, folder)
-    pepper = keys.secret(PEPPER_FILE).encode()
-    return replace(
-        # Agents of other machines do not see the files of this one.
-        api_settings_of(settings, pepper=pepper, machine="" if settings.orchestrator.listen else machine_mark()),
-        allowed_hosts=allowed_hosts(settings),
-        proxy_token=keys.secret(PROXY_KEY_FILE),
-        digest_key=digest_key(pepper),
-    )
-
-
-def _api_listener(settings: ServerSettings, folder: DataFolder) -> ApiListener | None:
-    keys = key_folder(settings, folder)
-    return api_listener(settings, folder=keys.root / TLS_FOLDER, own=folder.root / TLS_FOLDER)
-
-
-def _write_server_info(folder: DataFolder, at: ServerAddresses, ports: ManagerPorts, token: str) -> None:
+def _write_server_info(
+    folder: DataFolder, at: ServerAddresses, ports: ManagerPorts, token: str, *, process: int
+) -> None:
     """Write the address for the CLI, for a second `up`, and for agents of this machine."""
     if at.url:
         save_context(CONTEXT, at.url, token)
-    own = look_up(os.getpid())
+    own = look_up(process)
     info = {
         "url": at.url,
         "probes": at.probes,
         "gateway": at.gateway,
         "links": f"ws://{HOST}:{ports.link_port}",
-        "pid": os.getpid(),
+        "pid": process,
         "start": own.start if own is not None else None,
         "started_at_ms": SystemClock().now_ms(),
         "version": __version__,
     }
     folder.write_private(UP_FILE, json.dumps(info))
+
+
+def _processes(settings: ServerSettings) -> list[str]:
+    """A line on the processes that serve the API, if several do."""
+    several = serves_api(settings) and settings.api.workers > 1
+    return [f"             {settings.api.workers} processes; the manager is another"] if several else []
 
 
 def ready_lines(
@@ -482,6 +431,7 @@ def ready_lines(
         f"sokovan {__version__}, {mode}, data in {folder}",
         "",
         f"  api        {at.url or f'none in this role; health and metrics at {at.probes}'}{taken}",
+        *_processes(settings),
         *([f"             {at.remote.url} for other machines"] if at.remote else []),
         *([f"  dashboard  {at.url}/ui/; log in with sokovan dashboard"] if at.url else []),
         *([f"  gateway    {at.models}"] if at.gateway else []),

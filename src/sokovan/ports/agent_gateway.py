@@ -88,7 +88,36 @@ class UseGateway(Protocol):
         """
 
 
-class AgentGateway(UseGateway, Protocol):
+class KernelGateway(UseGateway, Protocol):
+    """Reads and commands of users in kernels.
+
+    All may raise AgentUnreachable (retry later) and AgentRefused.
+    """
+
+    async def read_log(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
+    ) -> LogPart:
+        """Read a part of a kernel's output."""
+
+    def execute(
+        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
+    ) -> KernelExecution:
+        """Run another command inside a running kernel.
+
+        Raises AgentUnreachable, AgentRefused on entry.
+        """
+
+    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
+        """Connect to a port of the agent that a running kernel listens on.
+
+        Raises AgentUnreachable, AgentRefused on entry.
+        """
+
+    def connected(self, agent_id: AgentId) -> bool:
+        """Whether the agent is connected to this manager now."""
+
+
+class AgentGateway(KernelGateway, Protocol):
     """Requests to an agent, each for one incarnation of it.
 
     All may raise AgentUnreachable (retry later) and AgentRefused (decide again).
@@ -117,25 +146,3 @@ class AgentGateway(UseGateway, Protocol):
 
     async def forget_kernel(self, agent_id: AgentId, incarnation: int, kernel_id: KernelId, attempt: int) -> None:
         """Let the agent delete the logs and state of an ended kernel."""
-
-    async def read_log(
-        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, *, offset: int, limit: int
-    ) -> LogPart:
-        """Read a part of a kernel's output."""
-
-    def execute(
-        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> KernelExecution:
-        """Run another command inside a running kernel.
-
-        Raises AgentUnreachable, AgentRefused on entry.
-        """
-
-    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> KernelExecution:
-        """Connect to a port of the agent that a running kernel listens on.
-
-        Raises AgentUnreachable, AgentRefused on entry.
-        """
-
-    def connected(self, agent_id: AgentId) -> bool:
-        """Whether the agent is connected to this manager now."""

@@ -67,7 +67,17 @@ class AgentState:
     devices: Mapping[str, DeviceFigures] = field(default_factory=dict)
 
 
-class AgentStateCache(Protocol):
+class AgentStateReader(Protocol):
+    """Reads the latest heartbeats of agents."""
+
+    async def get(self, agent_id: AgentId) -> AgentState | None:
+        """The latest state, or None if it is unknown or stale."""
+
+    async def fresh(self) -> Mapping[AgentId, AgentState]:
+        """Every agent whose state is not stale."""
+
+
+class AgentStateCache(AgentStateReader, Protocol):
     """The latest heartbeat of each agent, until it expires.
 
     Losing the whole cache costs one heartbeat period. An unreachable cache reads as empty
@@ -79,12 +89,6 @@ class AgentStateCache(Protocol):
 
         Later means a higher incarnation, or a higher sequence of the same incarnation.
         """
-
-    async def get(self, agent_id: AgentId) -> AgentState | None:
-        """The latest state, or None if it is unknown or stale."""
-
-    async def fresh(self) -> Mapping[AgentId, AgentState]:
-        """Every agent whose state is not stale."""
 
     async def drop(self, agent_id: AgentId) -> None:
         """Remove an agent that has left."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -40,10 +41,13 @@ _FOLDERS = ("blobs", "incoming", "uploads")
 
 
 class LocalUploads:
-    """Uploads below `root`; one process writes there, any number of its threads."""
+    """Uploads below `root`; one process writes there, any number of its threads.
 
-    def __init__(self, root: Path, limits: UploadLimits | None = None) -> None:
-        self._root, self._limits = root, limits or UploadLimits()
+    With `shared`, several processes of one server do, each with `shared`.
+    """
+
+    def __init__(self, root: Path, limits: UploadLimits | None = None, *, shared: bool = False) -> None:
+        self._root, self._limits, self._shared = root, limits or UploadLimits(), shared
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         # Bytes and blobs of each owner, counted at the first use.
         self._usage: dict[str, tuple[int, int]] = {}
@@ -78,15 +82,38 @@ class LocalUploads:
     async def collect(self, used: Collection[str]) -> int:
         """Remove what was not used within the retention."""
         kept = frozenset(used)
-        keys = await asyncio.to_thread(lambda: sorted(each.name for each in _entries(self._root)))
+        keys = await asyncio.to_thread(lambda: sorted(each.name for each in _entries(self._root) if each.is_dir()))
         return sum([await self._locked(key, lambda owner: self._collect(owner, kept)) for key in keys])
 
     async def _locked(self, key: str, work: Callable[[Path], T]) -> T:
         def run() -> T:
-            with self._locks[key]:
+            with self._locks[key], self._between_processes(key):
                 return work(self._root / key)
 
         return await asyncio.to_thread(run)
+
+    @contextlib.contextmanager
+    def _between_processes(self, key: str) -> Iterator[None]:
+        """Keep other processes out, and count anew what they may have stored since."""
+        if not self._shared:
+            yield
+            return
+        self._root.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        handle = os.open(self._root / f".{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            noted = os.pread(handle, 64, 0).split()
+            self._usage.pop(key, None)
+            if len(noted) == 2:
+                self._usage[key] = int(noted[0]), int(noted[1])
+            try:
+                yield
+            finally:
+                used = self._usage.get(key)
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, b"" if used is None else b"%d %d" % used, 0)
+        finally:
+            os.close(handle)
 
     def _put(self, owner: Path, digest: str, size: int, *, offset: int, data: bytes) -> int:
         blob, incoming = _blob(owner, digest), owner / "incoming" / digest

@@ -42,6 +42,7 @@ class SystemRoutes:
         self._store, self._agents, self._leases = dependencies.store, dependencies.agents, dependencies.leases
         self._metrics, self._document = dependencies.metrics, document
         self._machine, self._settings = context.settings.machine, dependencies.settings
+        self._process = context.settings.process
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -85,7 +86,8 @@ class SystemRoutes:
     async def metrics(self, request: Request) -> Response:
         """Export Prometheus metrics; administrators only."""
         require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="metrics")
-        return Response(self._metrics(), media_type=FIGURES)
+        found = self._metrics()
+        return Response(found if isinstance(found, bytes) else await found, media_type=FIGURES)
 
     async def settings(self, request: Request) -> Response:
         """Show the settings in force and their sources; administrators only."""
@@ -111,6 +113,8 @@ class SystemRoutes:
             self._check_manager(),
         )
         parts = {"api": OK, "store": store, "writes": writes, "leader": leader, "manager": manager, "agents": agents}
+        if self._process:
+            parts["process"] = self._process
         status = OK if store == writes == leader == manager == OK else "degraded"
         return HealthView(status=status, version=__version__, parts=parts)
 

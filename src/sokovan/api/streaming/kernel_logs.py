@@ -7,7 +7,7 @@ import base64
 from sokovan.api.errors import LogGone
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.records import KernelRecord
-from sokovan.ports.agent_gateway import AgentGateway, AgentRefused
+from sokovan.ports.agent_gateway import AgentRefused, KernelGateway
 from sokovan.ports.runtime import LogPart
 from sokovan.wire.api.sessions import LogChunk
 
@@ -23,7 +23,7 @@ LINE_MAX = 500
 class KernelLogs:
     """Reads logs through the gateway, depending on the status of the kernel."""
 
-    def __init__(self, gateway: AgentGateway) -> None:
+    def __init__(self, gateway: KernelGateway) -> None:
         self._gateway = gateway
 
     async def read(self, kernel: KernelRecord, *, offset: int, limit: int = PIECE) -> LogPart | None:

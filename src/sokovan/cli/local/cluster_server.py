@@ -36,6 +36,7 @@ def run(
     role: str = "",
     port: int | None = None,
     listen: str = "",
+    workers: int | None = None,
     data: DataFolderOption = None,
     settings: SettingOptions = NO_SETTINGS,
 ) -> int:
@@ -50,6 +51,7 @@ def run(
     For example:
       sokovan server --config /etc/sokovan/sokovan.toml
       sokovan server run --config sokovan.toml --role coordinator
+      sokovan server --config sokovan.toml --workers 4
 
     Parameters
     ----------
@@ -59,8 +61,10 @@ def run(
         Port of the API, or the next free one; default: 7646.
     listen
         HOST:PORT for agents of other machines; default: none.
+    workers
+        Processes that serve the API on one port, 1 to 64; default: 1.
     """
-    flags: dict[str, object] = {"--role": role, "--port": port, "--listen": listen}
+    flags: dict[str, object] = {"--role": role, "--port": port, "--listen": listen, "--workers": workers}
     sources = _sources(settings, data, flags)
     from sokovan.entrypoints.cluster.server_options import server_sources  # noqa: PLC0415  # SQLAlchemy loads only here
     from sokovan.entrypoints.up import UpOptions, run_up  # noqa: PLC0415  # the whole server loads only here

@@ -30,12 +30,14 @@ class ApiListener:
     """The listener for clients of other machines, with a certificate for `names`.
 
     `folder` is that of the certificate authority, `own` that of this manager's certificate.
+    `socket` is the bound one, if it is open already.
     """
 
     at: ListenAddress
     names: tuple[str, ...]
     folder: Path
     own: Path
+    socket: socket.socket | None = None
 
     @property
     def url(self) -> str:
@@ -78,6 +80,15 @@ def allowed_hosts(settings: ServerSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, read_listen(settings.api.listen).advertised)))
 
 
+def remote_socket(remote: ApiListener) -> socket.socket:
+    """The bound socket for clients of other machines. Raises NoFreePort."""
+    bound = bound_socket(remote.at.host, remote.at.port)
+    if remote.at.port not in {0, bound.getsockname()[1]}:  # clients know the address
+        bound.close()
+        raise NoFreePort(f"{remote.at.host}:{remote.at.port} is in use", hint="choose another port in api.listen")
+    return bound
+
+
 async def serve_api(
     app: FastAPI,
     listener: socket.socket,
@@ -107,10 +118,7 @@ async def _serve_remote(
     clock = SystemClock()
     authority = CertificateAuthority(remote.folder, clock, own=remote.own)
     tls = authority.serving(remote.names, CERTIFICATE_FILE)
-    bound = bound_socket(remote.at.host, remote.at.port)
-    if remote.at.port not in {0, bound.getsockname()[1]}:  # clients know the address
-        bound.close()
-        raise NoFreePort(f"{remote.at.host}:{remote.at.port} is in use", hint="choose another port in api.listen")
+    bound = remote.socket or remote_socket(remote)
     renew: Callable[[], Coroutine[Any, Any, None]] = partial(
         renew_repeatedly, clock, lambda: authority.renew(tls, *remote.names, file=CERTIFICATE_FILE)
     )

@@ -61,10 +61,15 @@ def require_migration(settings: ServerSettings) -> str:
 
 
 def require_one_user(settings: ServerSettings) -> None:
-    """Refuse several users of the database, which only `sokovan server` has.
+    """Refuse several users of the database or processes, which only `sokovan server` has.
 
-    Raises SeveralUsersOfDatabase.
+    Raises SeveralUsersOfDatabase, InvalidInput.
     """
+    if settings.api.workers > 1:
+        raise InvalidInput(
+            f"sokovan up serves the API in one process, api.workers is {settings.api.workers}",
+            hint="remove api.workers, or use sokovan server",
+        )
     storage = settings.storage
     if (storage.api_url, storage.migration_url) != (SAME_DATABASE_USER, SAME_DATABASE_USER):
         raise SeveralUsersOfDatabase("sokovan up has one user of the database, and storage names several")

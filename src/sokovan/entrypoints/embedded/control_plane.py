@@ -27,19 +27,24 @@ from sokovan.entrypoints.embedded.loop_proxy import (
 )
 from sokovan.entrypoints.embedded.manager_runtime import ManagerOptions, ManagerRuntime, start_manager
 from sokovan.orchestrator.sessions.config import Timing
+from sokovan.ports.agent_gateway import KernelGateway
+from sokovan.ports.agent_states import AgentStateReader
+from sokovan.ports.events import EventBus
+from sokovan.ports.hints import Hints
+from sokovan.ports.kernel_files import AgentFiles
 
 STOP_LIMIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerPorts:
-    """The manager's ports as proxies for the API, and the port for agent links."""
+    """The manager's ports for the API, and the port for agent links."""
 
-    hints: HintsProxy
-    events: EventsProxy
-    agents: AgentStatesProxy
-    gateway: GatewayProxy
-    files: FilesProxy
+    hints: Hints
+    events: EventBus
+    agents: AgentStateReader
+    gateway: KernelGateway
+    files: AgentFiles
     link_port: int
     agent: str
     nudge: Callable[[], None]

@@ -207,6 +207,13 @@ class ApiServerSettings:
         "HOST:PORT for clients of other machines, with TLS; empty: the API is on this machine only.",
         check=lambda text: text and read_listen(text),
     )
+    workers: int = kind.whole(
+        1,
+        "Processes of the API of `sokovan server`, each with its part of the limits; set on this machine.",
+        least=1,
+        most=64,
+        flag="--workers",
+    )
     allowed_hosts: tuple[str, ...] = kind.texts(
         ("127.0.0.1", "localhost", "[::1]"), "Host names that requests may name; the certificate of the API has them."
     )

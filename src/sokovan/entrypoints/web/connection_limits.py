@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sokovan.ports.environment import Clock, Telemetry
@@ -29,6 +29,14 @@ class ConnectionLimits:
     head_s: float = 10.0
     idle_s: float = 40.0
     body_s: float = 120.0
+
+    def shared_by(self, processes: int) -> ConnectionLimits:
+        """The part of one of several processes on one socket."""
+        return replace(
+            self,
+            total_max=-(-self.total_max // processes),
+            per_address_max=-(-self.per_address_max // processes),
+        )
 
     def within(self, open_files: int) -> ConnectionLimits:
         """These limits, lowered to leave descriptors and room to others."""
