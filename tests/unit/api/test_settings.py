@@ -37,3 +37,11 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
 def test_a_revoked_key_is_found_out_within_five_seconds_by_default() -> None:
     settings = ApiSettings(pepper=b"x" * 32)
     assert settings.principal_kept_s + settings.streams.recheck_s < 5
+
+
+def test_several_processes_have_a_part_of_each_limit_of_users() -> None:
+    whole = ApiSettings(pepper=b"p" * 32, requests_per_s=10, failures_per_minute=10, reads_at_once=2)
+    part = whole.shared_by(4, process="api-1")
+    assert (part.requests_per_s, part.failures_per_minute, part.reads_at_once) == (3, 3, 1)
+    assert part.streams.streams_per_user_max == whole.streams.streams_per_user_max // 4
+    assert (part.process, part.body_bytes_max) == ("api-1", whole.body_bytes_max)

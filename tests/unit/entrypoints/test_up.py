@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any, cast
@@ -10,9 +9,7 @@ from typing import Any, cast
 import pytest
 
 from sokovan.domain.errors import InvalidInput
-from sokovan.entrypoints import up
 from sokovan.entrypoints.cluster.api_listener import ServerAddresses
-from sokovan.entrypoints.embedded.background_tasks import ComponentEnded
 from sokovan.entrypoints.embedded.control_plane import ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.settings.server_settings import ServerSettings
@@ -92,18 +89,3 @@ def test_files_are_for_their_owner_alone_while_it_is_up_and_as_usual_afterwards(
         assert (seen, os.umask(0o022)) == ([0o600], 0o022)
     finally:
         os.umask(before)
-
-
-async def test_a_component_that_ends_by_itself_ends_the_server_with_its_reason() -> None:
-    manager: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    api: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiting = asyncio.ensure_future(up._until_stopped(asyncio.Event(), {"the manager": manager, "the API": api}))
-    manager.set_exception(ZeroDivisionError("inside"))
-    with pytest.raises(ComponentEnded, match="the manager has ended: ZeroDivisionError"):
-        await waiting
-
-
-async def test_a_signal_ends_the_server_without_a_reason() -> None:
-    stopped = asyncio.Event()
-    stopped.set()
-    await up._until_stopped(stopped, {"the API": asyncio.get_running_loop().create_future()})

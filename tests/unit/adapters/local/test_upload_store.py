@@ -136,3 +136,17 @@ async def test_unused_uploads_are_collected_after_their_retention(tmp_path: Path
         await store.use("kim", upload)
         assert (await store.check("kim", upload)).missing == ()
     assert await store.collect(used) == 0
+
+
+async def test_processes_that_share_a_folder_share_the_room_of_an_owner(tmp_path: Path) -> None:
+    limits = UploadLimits(owner_bytes_max=10)
+    one, other = (LocalUploads(tmp_path, limits, shared=True) for _ in range(2))
+    for uploads, content in ((one, b"aaaa"), (other, b"bbbb")):
+        assert await uploads.put("u", digest_of(content), size=4, offset=0, data=content) == 4
+    for uploads in (one, other):
+        with pytest.raises(UploadRefused, match="more than 10 bytes"):
+            await uploads.put("u", digest_of(b"cccc"), size=4, offset=0, data=b"cccc")
+    # What one collects, the other counts no more.
+    make_old(tmp_path, but=set())
+    assert await one.collect(()) == 2
+    assert await other.put("u", digest_of(b"cccc"), size=4, offset=0, data=b"cccc") == 4

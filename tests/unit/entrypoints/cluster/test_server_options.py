@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.sql.migration import SchemaMismatch
-from sokovan.domain.errors import StoreUnavailable
+from sokovan.domain.errors import InvalidInput, StoreUnavailable
 from sokovan.entrypoints.cluster import server_options
 from sokovan.entrypoints.cluster.server_options import (
     NoSharedDatabase,
@@ -88,3 +88,9 @@ def test_a_database_without_the_schema_is_refused_with_the_command(postgres_url:
     with pytest.raises(SchemaMismatch) as refused:
         require_database(settings_of({"storage": {"url": postgres_url}}))
     assert "sokovan server migrate" in refused.value.hint
+
+
+def test_sokovan_up_serves_its_api_in_one_process() -> None:
+    several = settings_of({"api": {"workers": 2}})
+    with pytest.raises(InvalidInput, match="in one process, api.workers is 2"):
+        require_one_user(several)

@@ -69,3 +69,26 @@ def test_a_process_that_was_forked_a_moment_before_the_signal_is_stopped_too(tmp
     (tmp_path / "once").touch()
     with running(IMPORTS + SIGNALLED + PROGRAM, tmp_path / "once") as process:
         assert process.wait(60) == 0
+
+
+LAST = """
+def tell(line):
+    os.write(1, f"{line}\\n".encode())
+def work(worker):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    tell(f"working {worker}")
+    signal.sigwait({signal.SIGTERM})
+    tell(f"ended {worker}")
+    return 0
+sys.exit(proxy_workers.run_workers(3, work, log=tell, last=0))
+"""
+
+
+def test_the_last_process_is_stopped_after_the_others(tmp_path: Path) -> None:
+    with running(IMPORTS + LAST, tmp_path / "once") as process:
+        assert process.stdout is not None
+        for _ in range(3):
+            assert process.stdout.readline().startswith("working")
+        process.send_signal(signal.SIGTERM)
+        assert [process.stdout.readline().strip() for _ in range(3)][-1] == "ended 0"
+        assert process.wait(60) == 0

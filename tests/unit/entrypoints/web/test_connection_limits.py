@@ -102,3 +102,8 @@ def test_descriptors_are_left_to_the_rest_of_the_process_and_connections_to_othe
     limits = ConnectionLimits().within(files)
     assert (limits.total_max, limits.per_address_max) == (total, each)
     assert limits.total_max + reserved_files(files) <= files
+
+
+def test_processes_on_one_socket_have_a_part_of_the_connections() -> None:
+    part = ConnectionLimits(total_max=100, per_address_max=10, idle_s=5).shared_by(3)
+    assert (part.total_max, part.per_address_max, part.idle_s) == (34, 4, 5)

@@ -118,7 +118,8 @@ class RelayStream:
     async def receive(self) -> bytes | str | None:
         """The next message; None when the peer has disconnected."""
         content = await self._channel.receive_raw()
-        return None if content is None else msgspec.msgpack.decode(content, type=bytes | str)
+        found = None if content is None else msgspec.msgpack.decode(content)
+        return found if isinstance(found, bytes | str) else None
 
     async def send(self, content: bytes | str) -> None:
         """Send a message. Raises ConnectionError."""
