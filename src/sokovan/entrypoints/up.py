@@ -18,7 +18,7 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from sokovan import __version__
-from sokovan.adapters.agentlink.relay.relay_server import RelayedPorts, RelayServer, metrics_answer
+from sokovan.adapters.agentlink.relay.agent_relay import RelayedPorts, RelayServer, metrics_answer
 from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.upload_store import LocalUploads
@@ -79,7 +79,7 @@ from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_gro
 from sokovan.entrypoints.upload_collection import collect_uploads
 from sokovan.entrypoints.web.connection_limits import Connections, link_limits
 from sokovan.entrypoints.web.file_limits import raise_open_files
-from sokovan.entrypoints.workers.api_parts import (
+from sokovan.entrypoints.workers.api_components import (
     api_dependencies,
     limits_of_api,
     remote_listener,
@@ -188,28 +188,19 @@ async def _up(
         telemetry, steady = PrometheusTelemetry(), SteadyClock()
         database = Database(server_database(settings, folder, api=serves_api(settings)), clock=steady)
         stack.push_async_callback(database.close)
-        if not options.cluster:
-            await _upgrade(database)
         report = partial(report_writes, log=log, echo=echo, telemetry=telemetry)
         store = SqlStore(database, ids=SortableIds(clock), report=report)
-        token = await _prepare_store(store, folder, settings, log)
+        token = await _prepare_store(store, folder, settings, log, upgrade=not options.cluster)
         listener = sockets.api if sockets else bound_socket(HOST, settings.api.port)
         gateway = _gateway_listener(settings, folder, stack, log)
-        at = ServerAddresses(
-            url=_url(listener) if serves_api(settings) else "",
-            probes="" if serves_api(settings) else _url(listener),
-            gateway=_url(gateway) if gateway else "",
-            remote=remote_listener(settings, folder) if serves_api(settings) else None,
-        )
+        at = _addresses(settings, folder, listener, gateway)
         uploads = _uploads(settings, folder, shared=sockets is not None)
         limits = connection_limits_of(settings.api).within(open_files)
+        manager = replace(_manager_options(settings, folder, telemetry, log), store_clock=steady, uploads=uploads)
         manager = replace(
-            _manager_options(settings, folder, telemetry, log),
-            store_clock=steady,
-            link_limits=link_limits(open_files - limits.total_max),
+            manager, link_limits=link_limits(open_files - limits.total_max), fake_agents=shape_of(options)
         )
-        plane = ControlPlane(replace(manager, uploads=uploads, fake_agents=shape_of(options)))
-        stack.callback(plane.stop)
+        stack.callback((plane := ControlPlane(manager)).stop)
         ports = await asyncio.wrap_future(plane.start())
         components = {"the manager": asyncio.wrap_future(plane.ended)}
         keep = partial(keep_running, stack, log=log, clock=clock)
@@ -219,8 +210,9 @@ async def _up(
         else:
             parts = api_dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
             connections = Connections(limits, clock, telemetry=telemetry, log=log)
-            app = _app(parts, settings, folder, at)
-            components |= await serve_api(app, listener, connections, stack, remote=at.remote, keep=keep)
+            components |= await serve_api(
+                _app(parts, settings, folder, at), listener, connections, stack, remote=at.remote, keep=keep
+            )
         _write_server_info(folder, at, ports, token, process=sockets.parent if sockets else os.getpid())
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
@@ -236,6 +228,17 @@ async def _up(
         await until_stopped(stopped, components)
         echo("stopping; running kernels continue, and the next start adopts them")
     return 0
+
+
+def _addresses(
+    settings: ServerSettings, folder: DataFolder, listener: socket.socket, gateway: socket.socket | None
+) -> ServerAddresses:
+    return ServerAddresses(
+        url=_url(listener) if serves_api(settings) else "",
+        probes="" if serves_api(settings) else _url(listener),
+        gateway=_url(gateway) if gateway else "",
+        remote=remote_listener(settings, folder) if serves_api(settings) else None,
+    )
 
 
 def _uploads(settings: ServerSettings, folder: DataFolder, *, shared: bool) -> LocalUploads:
@@ -309,9 +312,11 @@ async def _upgrade(database: Database) -> None:
 
 
 async def _prepare_store(
-    store: SqlStore, folder: DataFolder, settings: ServerSettings, log: Callable[[str], None]
+    store: SqlStore, folder: DataFolder, settings: ServerSettings, log: Callable[[str], None], *, upgrade: bool
 ) -> str:
     """Create defaults and configured scaling groups; returns the administrator's token."""
+    if upgrade:
+        await _upgrade(store.database)
     await bootstrap(store)
     await put_groups(store, settings.scaling_groups, log=log, joining=settings.agent.shard)
     keys = key_folder(settings, folder)

@@ -168,6 +168,12 @@ class ApiHarness:
     tokens: dict[str, str] = field(default_factory=dict)
     keys: dict[str, AccessKey] = field(default_factory=dict)
 
+    @property
+    def states(self) -> InProcessAgentStates:
+        """The heartbeats that the API reads."""
+        assert isinstance(self.dependencies.agents, InProcessAgentStates)
+        return self.dependencies.agents
+
     def headers(self, user: str | None = ADMIN) -> dict[str, str]:
         return {"authorization": f"Bearer {self.tokens[user]}"} if user is not None else {}
 

@@ -61,7 +61,7 @@ def require_migration(settings: ServerSettings) -> str:
 
 
 def require_one_user(settings: ServerSettings) -> None:
-    """Refuse several users of the database or processes, which only `sokovan server` has.
+    """Refuse several database users or processes: only `sokovan server` has them.
 
     Raises SeveralUsersOfDatabase, InvalidInput.
     """

@@ -14,9 +14,9 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from sokovan import __version__
-from sokovan.adapters.agentlink.relay.relay_server import RelayServer, metrics_answer
-from sokovan.adapters.agentlink.relay.relayed_agents import (
-    ManagerAway,
+from sokovan.adapters.agentlink.relay.agent_relay import RelayServer, metrics_answer
+from sokovan.adapters.agentlink.relay.remote_agents import (
+    ManagerProcessAway,
     Relay,
     RelayedFiles,
     RelayedGateway,
@@ -43,7 +43,7 @@ from sokovan.entrypoints.settings.component_options import connection_limits_of,
 from sokovan.entrypoints.settings.setting_sources import SettingSources
 from sokovan.entrypoints.web.connection_limits import Connections
 from sokovan.entrypoints.web.file_limits import raise_open_files
-from sokovan.entrypoints.workers.api_parts import (
+from sokovan.entrypoints.workers.api_components import (
     api_dependencies,
     limits_of_api,
     remote_listener,
@@ -153,7 +153,7 @@ async def _joining(relay: Relay, clock: Clock) -> JoinAddress | None:
     while True:
         try:
             return await relay.joining()
-        except ManagerAway:
+        except ManagerProcessAway:
             await clock.sleep(0.1)
 
 

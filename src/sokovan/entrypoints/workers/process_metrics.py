@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from sokovan.adapters.agentlink.relay.relayed_agents import ManagerAway
+from sokovan.adapters.agentlink.relay.remote_agents import ManagerProcessAway
 
 Scrape = Callable[[], Awaitable[bytes]]
 
@@ -23,12 +23,12 @@ async def metrics_of(processes: Mapping[str, Scrape]) -> bytes:
 async def _found(scrape: Scrape) -> bytes:
     try:
         return await scrape()
-    except ManagerAway:
+    except ManagerProcessAway:
         return b""
 
 
 def joined(texts: Mapping[str, bytes]) -> bytes:
-    """Several answers in Prometheus' text format as one: each metric is described once."""
+    """Several answers in Prometheus' format as one; each metric is described once."""
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for process, text in texts.items():

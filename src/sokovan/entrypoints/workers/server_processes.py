@@ -27,8 +27,9 @@ PARENT_WATCH_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSockets:
-    """The sockets that the processes share; `relays` are those between them, by process.
+    """The sockets that the processes share.
 
+    `relays` are those between them, by process;
     `folder` is the open folder of these, and `parent` the process that opened all.
     """
 

@@ -92,5 +92,5 @@ def test_a_database_without_the_schema_is_refused_with_the_command(postgres_url:
 
 def test_sokovan_up_serves_its_api_in_one_process() -> None:
     several = settings_of({"api": {"workers": 2}})
-    with pytest.raises(InvalidInput, match="in one process, api.workers is 2"):
+    with pytest.raises(InvalidInput, match="serves the API in one process"):
         require_one_user(several)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from sokovan.adapters.agentlink.relay.relay_messages import JoiningWanted
-from sokovan.adapters.agentlink.relay.relay_server import RelayServer, metrics_answer
+from sokovan.adapters.agentlink.relay.agent_relay import RelayServer, metrics_answer
+from sokovan.adapters.agentlink.relay.process_messages import JoiningWanted
 from sokovan.adapters.inprocess.events import InProcessEventBus
 from sokovan.adapters.inprocess.hints import InProcessHints
 from sokovan.adapters.local.clock import SystemClock
@@ -36,7 +36,7 @@ async def test_what_a_process_writes_is_published_by_itself(tmp_path: Path) -> N
         sockets = opened(stack, tmp_path)
         async with RelayServer({JoiningWanted: joining}).served(sockets.relays["manager"].dup()):
             ports = await _ports(
-                sockets, hints, InProcessEventBus(clock), clock=clock, keep=lambda work, name: kept.append(work)
+                sockets, hints, InProcessEventBus(clock), clock=clock, keep=lambda work, **_: kept.append(work)
             )
         assert ports.joining == JoinAddress("wss://m", "sha256:1")
         assert len(kept) == 1

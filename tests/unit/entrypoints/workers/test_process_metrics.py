@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.agentlink.relay.relayed_agents import ManagerAway
+from sokovan.adapters.agentlink.relay.remote_agents import ManagerProcessAway
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.entrypoints.workers.process_metrics import joined, metrics_of
 
@@ -27,7 +27,7 @@ def test_each_metric_is_described_once_with_the_samples_of_every_process() -> No
 
 async def test_a_process_that_is_away_is_left_out() -> None:
     async def away() -> bytes:
-        raise ManagerAway("it has ended")
+        raise ManagerProcessAway("it has ended")
 
     async def here() -> bytes:
         return b"# TYPE up gauge\nup 1.0\n"

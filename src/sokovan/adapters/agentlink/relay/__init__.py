@@ -1,1 +1,1 @@
-"""Requests of the API's processes to agents, through the process that has the links."""
+"""Requests to agents through the process of a server that has their links."""

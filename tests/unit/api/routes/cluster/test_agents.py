@@ -26,7 +26,7 @@ async def change(api: ApiHarness, name: str, action: str, **options: Any) -> Any
 @pytest.mark.slow
 async def test_every_user_sees_every_agent(api: ApiHarness) -> None:
     state = AgentState(AgentId("a1"), 1, 1, load={"load_milli": 250})
-    await api.dependencies.agents.put(state, ttl_s=60)
+    await api.states.put(state, ttl_s=60)
     for user in (NORTH, domain_admin("south"), "root"):
         page = (await api.get("/agents", user=user)).json()
         assert "a1" in [item["id"] for item in page["items"]]

@@ -72,7 +72,7 @@ async def test_figures_of_devices_come_from_the_last_heartbeat() -> None:
         assert (found["device_use"], found["device_memory"], found["device_temperature"]) == ([], [], [])
         gpu0, gpu1 = found["device"][:2]
         figures = {gpu0: DeviceFigures(71, 3 << 30, 4 << 30, 64), gpu1: DeviceFigures(temperature_c=30)}
-        await api.dependencies.agents.put(AgentState(AgentId("a1"), 1, 1, devices=figures), ttl_s=60)
+        await api.states.put(AgentState(AgentId("a1"), 1, 1, devices=figures), ttl_s=60)
         await clock.advance(KEPT_MS / 1000)
         found = await fleet(api)
         unknown = [-1] * (len(found["device"]) - 2)

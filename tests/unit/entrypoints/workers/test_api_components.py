@@ -13,7 +13,7 @@ from sokovan.entrypoints.embedded.background_tasks import ComponentEnded
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.settings.server_settings import ServerSettings
 from sokovan.entrypoints.settings.setting_sources import sources_of
-from sokovan.entrypoints.workers.api_parts import limits_of_api, report_writes, started_settings, until_stopped
+from sokovan.entrypoints.workers.api_components import limits_of_api, report_writes, started_settings, until_stopped
 
 
 async def test_a_component_that_ends_by_itself_ends_the_server_with_its_reason() -> None:

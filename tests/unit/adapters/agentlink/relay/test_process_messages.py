@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sokovan.adapters.agentlink.relay.relay_messages import (
+from sokovan.adapters.agentlink.relay.process_messages import (
     JoiningWanted,
     LinksWanted,
     LinkUnwanted,
     MetricsWanted,
-    RelayRequest,
+    ProcessRequest,
     StatesWanted,
     StateWanted,
     Wanted,
@@ -32,5 +32,5 @@ from sokovan.wire.frames import MeasureKernel, ReadLog
     ],
 )
 def test_a_request_is_read_as_it_was_written(wanted: Wanted) -> None:
-    request = RelayRequest("a1", wanted)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=RelayRequest) == request
+    request = ProcessRequest("a1", wanted)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=ProcessRequest) == request

@@ -13,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from sokovan.adapters.agentlink.relay.relay_messages import (
+from sokovan.adapters.agentlink.relay.process_messages import (
     JoiningWanted,
     LinksFound,
     LinksWanted,
     LinkUnwanted,
     MetricsWanted,
+    ProcessRequest,
     RelayChannel,
     RelayOutcome,
-    RelayRequest,
     RelayStream,
     StatesWanted,
     StateWanted,
@@ -46,12 +46,12 @@ from sokovan.wire.link_codec import MalformedFrame
 
 # Answers a request about an agent.
 Answer = Callable[[AgentId, Any], Awaitable[object]]
-_requests = msgspec.msgpack.Decoder(RelayRequest)
+_requests = msgspec.msgpack.Decoder(ProcessRequest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayedPorts:
-    """What the process with the links has for the others."""
+    """The ports of the process with the links, for the others."""
 
     gateway: KernelGateway
     files: AgentFiles
@@ -153,7 +153,7 @@ class RelayServer:
         finally:
             channel.close()
 
-    async def _outcome(self, request: RelayRequest) -> RelayOutcome:
+    async def _outcome(self, request: ProcessRequest) -> RelayOutcome:
         answer = self._answers.get(type(request.wanted))
         if answer is None:
             return RelayOutcome("refused", problem="this process does not know it", reason="unknown-request")

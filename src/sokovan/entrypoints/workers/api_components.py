@@ -1,4 +1,4 @@
-"""Parts of a server that each of its processes with an API has."""
+"""Components of a server that each of its processes with an API has."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ SETTINGS_CACHE_FILE = "settings.json"
 async def started_settings(
     sources: SettingSources, folder: DataFolder, stack: AsyncExitStack, *, cache: str = SETTINGS_CACHE_FILE
 ) -> LiveSettings:
-    """The settings in force. Raises ConfigUnavailable, UnreadableConfig, InvalidSettings.
+    """The settings in force.
+
+    Raises ConfigUnavailable, UnreadableConfig, InvalidSettings.
 
     A shared configuration that is unreachable is replaced by the last valid one, in the
     file `cache`; a wrong file of this machine is an error, because its owner starts the server.
@@ -75,7 +77,10 @@ def server_database(settings: ServerSettings, folder: DataFolder, *, api: bool) 
 def report_writes(
     cause: str, *, log: Callable[[str], None], echo: Callable[[str], None], telemetry: PrometheusTelemetry
 ) -> None:
-    """Tell that writes to the store fail or work again: in the terminal too, as the log may be on a full disk."""
+    """Tell that writes to the store fail or work again.
+
+    In the terminal too, as the log may be on a full disk.
+    """
     line = f"the store cannot be written: {cause}; it is tried again" if cause else "the store can be written again"
     telemetry.gauge("store_writable", 0 if cause else 1)
     echo(line)

@@ -68,7 +68,7 @@ Wanted: TypeAlias = (
 )
 
 
-class RelayRequest(Struct, frozen=True):
+class ProcessRequest(Struct, frozen=True):
     """A request, about one agent or, without a name, about all."""
 
     agent_id: str

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sokovan.adapters.agentlink.relay.relay_messages import MetricsWanted
-from sokovan.adapters.agentlink.relay.relay_server import RelayServer, failure, metrics_answer
-from sokovan.adapters.agentlink.relay.relayed_agents import ManagerAway, Relay, RelayedStates
+from sokovan.adapters.agentlink.relay.agent_relay import RelayServer, failure, metrics_answer
+from sokovan.adapters.agentlink.relay.process_messages import MetricsWanted
+from sokovan.adapters.agentlink.relay.remote_agents import ManagerProcessAway, Relay, RelayedStates
 from sokovan.domain.errors import InvalidInput
 from sokovan.ports.agent_gateway import AgentRefused
 
@@ -43,7 +43,7 @@ async def test_a_listener_that_does_not_answer_counts_as_away(tmp_path: Path) ->
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        with pytest.raises(ManagerAway, match="in time"):
+        with pytest.raises(ManagerProcessAway, match="in time"):
             await Relay(path).ask("", MetricsWanted(), bytes, allowed_s=0.01)
 
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import pytest
 
-from sokovan.adapters.agentlink.relay.relay_server import RelayedPorts, RelayServer, metrics_answer
-from sokovan.adapters.agentlink.relay.relayed_agents import (
-    ManagerAway,
+from sokovan.adapters.agentlink.relay.agent_relay import RelayedPorts, RelayServer, metrics_answer
+from sokovan.adapters.agentlink.relay.remote_agents import (
+    ManagerProcessAway,
     Relay,
     RelayedFiles,
     RelayedGateway,
@@ -211,7 +211,7 @@ async def test_an_agent_is_disconnected_through_the_relay(relayed: tuple[Stub, R
 
 async def test_without_the_manager_agents_count_as_unreachable(tmp_path: Path) -> None:
     relay = Relay(str(tmp_path / "none"))
-    with pytest.raises(ManagerAway):
+    with pytest.raises(ManagerProcessAway):
         await RelayedStates(relay).fresh()
     with pytest.raises(AgentUnreachable, match="the manager cannot be reached"):
         await RelayedGateway(relay, SystemClock()).measure(A1, K1, 1)

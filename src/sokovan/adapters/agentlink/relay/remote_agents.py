@@ -11,15 +11,15 @@ import msgspec
 
 from sokovan.adapters.agentlink.duplex import Stream
 from sokovan.adapters.agentlink.execution import LinkedExecution
-from sokovan.adapters.agentlink.relay.relay_messages import (
+from sokovan.adapters.agentlink.relay.process_messages import (
     JoiningWanted,
     LinksFound,
     LinksWanted,
     LinkUnwanted,
     MetricsWanted,
+    ProcessRequest,
     RelayChannel,
     RelayOutcome,
-    RelayRequest,
     RelayStream,
     StatesWanted,
     StateWanted,
@@ -42,10 +42,10 @@ ANSWER_S = 30.0
 LINKS_EVERY_S = 1.0
 
 
-class ManagerAway(BusUnavailable):
+class ManagerProcessAway(BusUnavailable):
     """The process of this server that has the links of agents does not answer."""
 
-    code = "manager-away"
+    code = "manager-process-away"
     hint = "it is started again by itself; try again in a moment, and see the server's log if it persists"
 
 
@@ -56,12 +56,12 @@ class Relay:
         self._address = address
 
     async def ask(self, agent_id: str, wanted: Wanted, expected: type[R], *, allowed_s: float = ANSWER_S) -> R:
-        """The answer. Raises ManagerAway, AgentUnreachable, AgentRefused."""
+        """The answer. Raises ManagerProcessAway, AgentUnreachable, AgentRefused."""
         try:
             async with asyncio.timeout(allowed_s), self.opened(agent_id, wanted) as (outcome, _):
                 return msgspec.msgpack.decode(outcome.content, type=expected)
         except TimeoutError:
-            raise ManagerAway("the manager did not answer in time") from None
+            raise ManagerProcessAway("the manager did not answer in time") from None
 
     @asynccontextmanager
     async def opened(self, agent_id: str, wanted: Wanted) -> AsyncIterator[tuple[RelayOutcome, RelayChannel]]:
@@ -69,28 +69,28 @@ class Relay:
         try:
             channel = RelayChannel(*await asyncio.open_unix_connection(self._address))
         except OSError as error:
-            raise ManagerAway("the manager cannot be reached") from error
+            raise ManagerProcessAway("the manager cannot be reached") from error
         try:
             with suppress(ConnectionError):
-                await channel.send(RelayRequest(agent_id, wanted))
+                await channel.send(ProcessRequest(agent_id, wanted))
             content = await channel.receive_raw()
             if content is None:
-                raise ManagerAway("the manager has ended")
+                raise ManagerProcessAway("the manager has ended")
             yield _succeeded(agent_id, msgspec.msgpack.decode(content, type=RelayOutcome)), channel
         finally:
             channel.close()
 
     async def metrics(self) -> bytes:
-        """The metrics of that process. Raises ManagerAway."""
+        """The metrics of that process. Raises ManagerProcessAway."""
         return await self.ask("", MetricsWanted(), bytes, allowed_s=2.0)
 
     async def joining(self) -> JoinAddress | None:
-        """The address that machines join at. Raises ManagerAway."""
+        """The address that machines join at. Raises ManagerProcessAway."""
         return await self.ask("", JoiningWanted(), cast("type[JoinAddress | None]", JoinAddress | None))
 
     async def disconnect(self, agent_id: str) -> None:
         """Close the link of an agent, if the manager answers; else it is closed already."""
-        with suppress(ManagerAway):
+        with suppress(ManagerProcessAway):
             await self.ask(agent_id, LinkUnwanted(), cast("type[None]", Any))
 
 
@@ -105,7 +105,7 @@ class RelayedGateway:
         """Look every second which agents are linked, until cancelled."""
         digest = ""
         while True:
-            with suppress(ManagerAway):
+            with suppress(ManagerProcessAway):
                 found = await self._relay.ask("", LinksWanted(digest), LinksFound)
                 digest = found.digest
                 if found.agents is not None:
@@ -145,7 +145,7 @@ class RelayedGateway:
         try:
             async with self._relay.opened(agent_id, wanted) as (_, channel):
                 yield RelayStream(channel)
-        except ManagerAway as error:
+        except ManagerProcessAway as error:
             raise AgentUnreachable(agent_id=agent_id, problem=error.message) from None
 
 
@@ -176,7 +176,7 @@ class RelayedFiles:
 
 
 class RelayedStates:
-    """The AgentStateReader port. Raises ManagerAway."""
+    """The AgentStateReader port. Raises ManagerProcessAway."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
@@ -195,7 +195,7 @@ async def _asked(relay: Relay, agent_id: AgentId, wanted: Wanted, expected: type
     """An answer of an agent. Raises AgentUnreachable, AgentRefused."""
     try:
         return await relay.ask(agent_id, wanted, expected)
-    except ManagerAway as error:
+    except ManagerProcessAway as error:
         raise AgentUnreachable(agent_id=agent_id, problem=error.message) from None
 
 
