@@ -35,6 +35,7 @@ PROCESS_RUNTIME = "process"
 DOCKER_RUNTIME = "docker"
 # The runtime of fake agents: it simulates every image, and serves no requests.
 FAKE_RUNTIME = "fake"
+RUNTIMES = (PROCESS_RUNTIME, DOCKER_RUNTIME, FAKE_RUNTIME)
 # The agent label for its runtime; agents of earlier versions do not have it.
 RUNTIME_LABEL = "sokovan.runtime"
 # Labels of agents with this prefix are set by the system.

@@ -20,13 +20,15 @@ class AgentProfile:
     Architectures with their number of agents, and the slots that any of them has. `memory`
     is the least memory of the agents that have a slot, by the amount that they have of it;
     agents that cannot take work count only where no other agent has that amount. `open`:
-    some agent does not isolate its kernels from each other.
+    some agent does not isolate its kernels from each other. `runtimes` are those that its
+    agents report; empty for an agent that reports none.
     """
 
     architectures: Mapping[str, int] = field(default_factory=dict)
     slots: frozenset[str] = frozenset()
     memory: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     open: bool = False
+    runtimes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

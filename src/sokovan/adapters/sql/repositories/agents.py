@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from sokovan.adapters.sql.schema.tables import (
     SCALING_GROUPS,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.cluster.agent import ISOLATION_LABEL, NOT_ISOLATED, AgentInfo
+from sokovan.domain.cluster.agent import ISOLATION_LABEL, NOT_ISOLATED, RUNTIME_LABEL, RUNTIMES, AgentInfo
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.errors import Conflict, ObjectNotFound, StaleVersion
 from sokovan.domain.events import AgentEnrolled, AgentMoved
@@ -33,6 +33,7 @@ from sokovan.domain.records import AgentRecord, Change, Device, HistoryEntry
 from sokovan.ports.repositories.agents import AgentProfile, NewAgent, SlotRoom
 
 MEMORY = "mem"
+_RUNTIME_ROW = "(runtime)"
 
 _AGENT = sa.select(AGENTS).where(AGENTS.c.agent_id == sa.bindparam("the_agent"))
 _LOCK_AGENT = _AGENT.with_for_update()
@@ -122,7 +123,11 @@ class SqlAgents:
         slots: dict[str, set[str]] = {}
         memory: dict[str, dict[str, dict[int, int]]] = {}
         open_groups: set[str] = set()
+        runtimes: dict[str, set[str]] = {}
         for row in await self._transaction.fetch(_makeup()):
+            if row.slot == _RUNTIME_ROW:
+                runtimes.setdefault(row.scaling_group, set()).add(row.architecture)
+                continue
             if row.slot is None:
                 architectures.setdefault(row.scaling_group, {})[row.architecture] = row.n
                 open_groups |= {row.scaling_group} if row.memory else set()
@@ -131,7 +136,13 @@ class SqlAgents:
             if row.slot != MEMORY and row.memory is not None:
                 memory.setdefault(row.scaling_group, {}).setdefault(row.slot, {})[row.n] = row.memory
         return {
-            group: AgentProfile(found, frozenset(slots.get(group, ())), memory.get(group, {}), group in open_groups)
+            group: AgentProfile(
+                found,
+                frozenset(slots.get(group, ())),
+                memory.get(group, {}),
+                open=group in open_groups,
+                runtimes=frozenset(runtimes.get(group, ())),
+            )
             for group, found in architectures.items()
         }
 
@@ -417,7 +428,8 @@ def _makeup() -> sa.CompoundSelect[Any]:
 
     With each amount, the least memory of these agents. Memory itself is one row: its
     amounts are as many as there are agents. With each architecture, in place of the memory,
-    how many of the agents do not isolate their kernels.
+    how many of the agents do not isolate their kernels. With the name _RUNTIME_ROW in place
+    of a slot, the runtimes that agents report.
     """
     not_terminated = AGENTS.c.status != AgentStatus.TERMINATED.value
     group, architecture = AGENTS.c.scaling_group, AGENTS.c.architecture
@@ -438,7 +450,28 @@ def _makeup() -> sa.CompoundSelect[Any]:
         .outerjoin(memory, sa.and_(memory.c.agent_id == AGENTS.c.agent_id, memory.c.slot == MEMORY))
         .where(not_terminated, slot.c.capacity > 0)
     )
-    return sa.union_all(counted.group_by(group, architecture), held.group_by(group, slot.c.slot, amount))
+    return sa.union_all(
+        counted.group_by(group, architecture), held.group_by(group, slot.c.slot, amount), *_runtime_rows(not_terminated)
+    )
+
+
+def _runtime_rows(not_terminated: sa.ColumnElement[bool]) -> Iterator[sa.Select[Any]]:
+    """Selects the scaling groups with agents of each runtime, and those with agents of none."""
+    reported = {one: AGENTS.c.labels.contains(f'"{RUNTIME_LABEL}":"{one}"', autoescape=True) for one in RUNTIMES}
+    none = sa.not_(sa.or_(*reported.values()))
+    for runtime, condition in {**reported, "": none}.items():
+        named, row = sa.literal_column(f"'{runtime}'", TEXT), sa.literal_column(f"'{_RUNTIME_ROW}'", TEXT)
+        yield (
+            sa.select(
+                AGENTS.c.scaling_group,
+                named.label("architecture"),
+                row.label("slot"),
+                sa.func.count().label("n"),
+                sa.literal_column("0", WHOLE).label("memory"),
+            )
+            .where(not_terminated, condition)
+            .group_by(AGENTS.c.scaling_group)
+        )
 
 
 def _rooms() -> sa.Select[Any]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from sokovan.domain.cluster.agent import DOCKER_RUNTIME, PROCESS_RUNTIME
+from sokovan.domain.cluster.image import image_runtime
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, is_name
@@ -21,6 +23,7 @@ from sokovan.orchestrator.sessions.intake.shape_validators import CLUSTER_SIZE_M
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, group_of, owner_of
 
 LEFT_OUT_MAX = 8
+_RUN_AS = {PROCESS_RUNTIME: "kernels as processes", DOCKER_RUNTIME: "containers", "": "kernels that serve"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,8 @@ class GroupNeeds:
     """The properties of a session that its scaling group depends on.
 
     `each` are the slots of the kernels of each kernel group, `total` those of all kernels
-    that start together. It runs on one of `architectures`; None means any.
+    that start together. It runs on one of `architectures`; None means any. `runtimes` are
+    those of the images of its kernels.
     """
 
     owner: Owner
@@ -36,6 +40,7 @@ class GroupNeeds:
     each: tuple[ResourceSlot, ...]
     total: ResourceSlot = NO_SLOTS
     architectures: frozenset[str] | None = None
+    runtimes: frozenset[str] = frozenset()
     time_limit_s: int | None = None
     idle_timeout_s: int | None = None
 
@@ -57,7 +62,7 @@ class ScalingGroupResolver:
     """Chooses the requested group, or the best of those that take the session.
 
     A group must be public or assigned to the owner, take sessions of the type and of the
-    time limit, and have the slots and the architecture. Of those left, the groups whose
+    time limit, and have the slots, the architecture and the runtimes. Of those left, the groups whose
     agents are large enough come first, then those with room now, without accelerators that
     are not requested, `default`, with the most room left; at last the name decides.
     """
@@ -109,7 +114,9 @@ class ScalingGroupResolver:
         pool = self._pools.get(group.name)
         if pool is not None and needs.architectures is not None and not pool.architectures & needs.architectures:
             return f"has agents of {listed(pool.architectures)} only"
-        return ""
+        serves = needs.session_type is SessionType.INFERENCE
+        lacking = [] if pool is None else [one for one in needs.runtimes if not pool.runs(one, serves=serves)]
+        return f"has no agent that runs {_RUN_AS[min(lacking)]}" if lacking else ""
 
     def _rank(self, group: ScalingGroup, needs: GroupNeeds) -> tuple[bool, bool, int, bool, int, str]:
         pool = self._pools.get(group.name)
@@ -222,6 +229,7 @@ def group_needs(query: IntakeQuery, groups: Sequence[KernelGroup], calculator: R
         each=each,
         total=ResourceSlot({slot: min(amount, AMOUNT_MAX) for slot, amount in starting.items()}),
         architectures=frozenset({request.architecture}) if request.architecture else runnable,
+        runtimes=frozenset(image_runtime(group.image) for group in groups),
         time_limit_s=request.time_limit_s,
         idle_timeout_s=request.idle_timeout_s,
     )

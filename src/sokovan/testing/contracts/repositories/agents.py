@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent import RUNTIME_LABEL, RUNTIMES, AgentInfo
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, ObjectNotFound, StaleVersion
@@ -341,15 +341,20 @@ async def architectures_and_slots_are_listed_by_scaling_group(cluster: StoredClu
     ):
         await cluster.agent(name, scaling_group=groups[group], architecture=architecture, slots=slots, devices=False)
     found = await cluster.store.read(lambda unit: unit.fleet.profiles())
-    first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}), {})
+    first = AgentProfile({"x86_64": 2, "aarch64": 1}, frozenset({"cpu", "cuda.device"}), {}, runtimes=frozenset({""}))
     expect(found[groups[0]] == first, f"the first group has {found[groups[0]]}")
-    second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}))
+    second = AgentProfile({"aarch64": 1}, frozenset({"cpu"}), runtimes=frozenset({""}))
     expect(found[groups[1]] == second and groups[2] not in found, "other groups are wrong")
     for value, is_open in (("sandbox", False), ("none", True)):
         labels = {"sokovan.isolation": value, "note": '"sokovan.isolation":"none"'}
         await cluster.agent(only, scaling_group=groups[1], architecture="aarch64", slots=cpu, labels=labels)
         listed = await cluster.store.read(lambda unit: unit.fleet.profiles())
         expect(listed[groups[1]].open is is_open, f"with isolation by {value}, open is {listed[groups[1]].open}")
+    for runtime in RUNTIMES:
+        labels = {RUNTIME_LABEL: runtime, "note": f'"{RUNTIME_LABEL}":"other"'}
+        await cluster.agent(only, scaling_group=groups[1], architecture="aarch64", slots=cpu, labels=labels)
+        listed = await cluster.store.read(lambda unit: unit.fleet.profiles())
+        expect(listed[groups[1]].runtimes == {runtime}, f"of {runtime} it lists {listed[groups[1]].runtimes}")
     await walked(cluster, only, AgentTrigger.LEFT)
     left = await cluster.store.read(lambda unit: unit.fleet.profiles())
     expect(groups[1] not in left, "an agent that has left for good counts")

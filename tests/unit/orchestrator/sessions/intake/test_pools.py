@@ -125,3 +125,15 @@ async def test_a_pool_is_open_if_an_agent_does_not_isolate_its_kernels_unless_th
     allowing = pools(cluster)
     allowing.shared = True
     assert not (await allowing.current())["default"].open
+
+
+async def test_a_new_agent_is_seen_by_requests_that_need_its_runtime(cluster: StoredCluster) -> None:
+    await cluster.agent("a1", labels={"sokovan.runtime": "process"})
+    known = pools(cluster)
+    container = SessionRequest(image="python:3.12", command=("x",))
+    assert (await known.for_request(container))["default"].runtimes == {"process"}
+
+    await cluster.agent("a2", labels={"sokovan.runtime": "docker"})
+
+    assert (await known.for_request(SessionRequest(command=("x",))))["default"].runtimes == {"process"}
+    assert (await known.for_request(container))["default"].runtimes == {"process", "docker"}

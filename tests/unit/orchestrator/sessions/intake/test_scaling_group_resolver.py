@@ -202,3 +202,39 @@ def test_devices_of_the_other_kind_are_named_with_the_way_to_get_them(offered: s
     found = list(slot_problems(pool("a"), pools, ResourceSlot({"cpu": 1, slot: 1}), where="resources"))
 
     assert [(one.where, one.problem) for one in found] == ([(f"resources/{slot}", text)] if text else [])
+
+
+def test_a_group_has_agents_that_can_run_the_images() -> None:
+    groups = [pool("containers"), pool("default")]
+    pools = {
+        "default": agents("cpu", runtimes=frozenset({"process"})),
+        "containers": agents("cpu", runtimes=frozenset({"docker", "fake"})),
+    }
+    container, process = frozenset({"docker"}), frozenset({"process"})
+
+    assert chosen(groups, wanted=needs(runtimes=container), **pools) == "containers"
+    assert chosen(groups, wanted=needs(runtimes=process), **pools) == "default"
+    why = ScalingGroupResolver(groups, pools).choose("", needs(runtimes=container)).why
+    assert why == "scaling group containers: it has room now; left out: default has no agent that runs containers"
+    # Each kernel needs an agent of its runtime; one that reports none decides itself.
+    both = container | process
+    pools["containers"] = agents("cpu", runtimes=frozenset({"docker", ""}))
+    assert chosen(groups, wanted=needs(runtimes=both), **pools) == "containers"
+
+
+def test_fake_agents_do_not_serve() -> None:
+    pools = {"a": agents("cpu", runtimes=frozenset({"fake"})), "b": agents("cpu", runtimes=frozenset({"process"}))}
+    serving = needs(runtimes=frozenset({"process"}), session_type=SessionType.INFERENCE)
+
+    assert chosen([pool("a"), pool("b")], wanted=needs(runtimes=frozenset({"process"})), **pools) == "a"
+    assert chosen([pool("a"), pool("b")], wanted=serving, **pools) == "b"
+
+
+def test_a_session_that_no_group_can_run_is_refused_with_the_reasons() -> None:
+    pools = {name: agents("cpu", runtimes=frozenset({"process"})) for name in ("a", "b")}
+    (problem,) = (
+        ScalingGroupResolver([pool("a"), pool("b")], pools).choose("", needs(runtimes=frozenset({"docker"}))).problems
+    )
+    assert problem.problem == (
+        "no scaling group takes this session: a has no agent that runs containers, b has no agent that runs containers"
+    )
