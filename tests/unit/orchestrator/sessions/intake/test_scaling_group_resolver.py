@@ -212,22 +212,22 @@ def test_a_group_has_agents_that_can_run_the_images() -> None:
     }
     container, process = frozenset({"docker"}), frozenset({"process"})
 
-    assert chosen(groups, wanted=needs(runtimes=container), **pools) == "containers"
-    assert chosen(groups, wanted=needs(runtimes=process), **pools) == "default"
+    assert chosen(groups, "", needs(runtimes=container), **pools) == "containers"
+    assert chosen(groups, "", needs(runtimes=process), **pools) == "default"
     why = ScalingGroupResolver(groups, pools).choose("", needs(runtimes=container)).why
     assert why == "scaling group containers: it has room now; left out: default has no agent that runs containers"
     # Each kernel needs an agent of its runtime; one that reports none decides itself.
     both = container | process
     pools["containers"] = agents("cpu", runtimes=frozenset({"docker", ""}))
-    assert chosen(groups, wanted=needs(runtimes=both), **pools) == "containers"
+    assert chosen(groups, "", needs(runtimes=both), **pools) == "containers"
 
 
 def test_fake_agents_do_not_serve() -> None:
     pools = {"a": agents("cpu", runtimes=frozenset({"fake"})), "b": agents("cpu", runtimes=frozenset({"process"}))}
     serving = needs(runtimes=frozenset({"process"}), session_type=SessionType.INFERENCE)
 
-    assert chosen([pool("a"), pool("b")], wanted=needs(runtimes=frozenset({"process"})), **pools) == "a"
-    assert chosen([pool("a"), pool("b")], wanted=serving, **pools) == "b"
+    assert chosen([pool("a"), pool("b")], "", needs(runtimes=frozenset({"process"})), **pools) == "a"
+    assert chosen([pool("a"), pool("b")], "", serving, **pools) == "b"
 
 
 def test_a_session_that_no_group_can_run_is_refused_with_the_reasons() -> None:
