@@ -128,7 +128,7 @@ def test_the_kernels_of_a_gang_are_checked_once_for_each_role(monkeypatch: pytes
     monkeypatch.setattr(KernelSpec, "__post_init__", noting)
     spec = prepared(size=20, command=("run",))
     assert [one.group for one in checked] == ["main", "sub"]
-    copies = preparer().copied(spec)
+    copies = preparer().copied(spec, query_for(size=20, command=("run",)))
     assert len({one.kernel_id for one in (*spec.kernels, *copies.kernels)}) == 40
     assert len(checked) == 2
 
