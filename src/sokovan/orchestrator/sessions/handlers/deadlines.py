@@ -26,7 +26,7 @@ TERMINATION_TIMEOUT = "termination-timeout"
 _OVERDUE_DOUBLINGS_MAX = 6
 # Sessions withdrawn in one sweep of a scaling group; the rest follows in the next.
 _WITHDRAWN_AT_ONCE_MAX = 1_000
-# What the coordinator itself does next, for a large session in slices: the kernels of the last slice wait for the others.
+# Steps of the coordinator itself, for a large session in slices: the kernels of the last one wait for the others.
 _OWN_STEPS = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARED})
 _TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION, Need.KERNEL_END)
 
