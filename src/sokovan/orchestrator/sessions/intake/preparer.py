@@ -188,7 +188,7 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
 
 
 def check_name(query: IntakeQuery) -> None:
-    """Validate the name of a request of which all else is valid. Raises InvalidRequest."""
+    """Validate the name of a request that is valid else. Raises InvalidRequest."""
     problems = list(names(query))
     if problems:
         raise _name_refusal(query, problems)

@@ -167,7 +167,7 @@ def split_conflicting(new: Sequence[IndexedSession]) -> tuple[list[IndexedSessio
 def split_namesakes(
     new: Sequence[IndexedSession], stored: Iterable[SessionRecord | SokovanError]
 ) -> tuple[dict[int, SokovanError], list[IndexedSession]]:
-    """Split into the refusals of sessions whose name was stored just now, and all others.
+    """Split into refusals of sessions whose name was just stored, and the others.
 
     A request with an idempotency key may be a repeated one, which is answered with its session.
     """
