@@ -3,7 +3,8 @@
 `python -m benchmarks.neighbours [CASE...] [--json]` starts a real `sokovan up` with 500 fake
 agents for every case. The victim submits sessions one after the other and waits until each
 is reported running; first without anybody else, then beside the other user, whose client is
-a process of its own. On a machine that others use, the processor time that the server needs meanwhile (`cpu_p50_ms`, to its end) says more.
+a process of its own. On a machine that others use, the processor time that the server needs
+meanwhile (`cpu_p50_ms`, to its end) says more.
 """
 
 from __future__ import annotations
