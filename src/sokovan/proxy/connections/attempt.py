@@ -7,9 +7,11 @@ whichever way it ended.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol
 
+from sokovan.proxy.connections.last_events import LastEvents
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
 from sokovan.proxy.connections.upstream_pools import FOREIGN, UpstreamPools
 from sokovan.proxy.context import ProxyContext
@@ -123,7 +125,7 @@ class Attempt:
         """Return the place; the connection is kept if the response was whole."""
         if self._closed:
             return
-        self._closed = True
+        self._return_place()
         if self._connect is not None:
             self._connect.cancel()
         if self.connection is not None:
@@ -131,6 +133,19 @@ class Attempt:
                 self._pools.give(self.endpoint, self.connection, self.heard_ms)
             else:
                 self.connection.abandon()
+
+    def leave(self, counted: Callable[[], None]) -> None:
+        """Return the place of a client that has left; `counted` is called when all is counted."""
+        connection, relay = self.connection, self.relay
+        if self._closed or connection is None or relay is None:
+            self.close()
+            counted()
+        else:
+            self._return_place()
+            LastEvents(self._context, connection, relay, counted)
+
+    def _return_place(self) -> None:
+        self._closed = True
         self.endpoint.outstanding -= 1
         self.route.in_flight -= 1
 
@@ -164,6 +179,11 @@ class Attempt:
             self._fail("unhealthy")
         elif self.progress is Progress.STREAMING and silent_ms > limits.silence_ms:
             self._fail("silence")
+
+    @property
+    def relay_begun(self) -> ResponseRelay | None:
+        """The relay of a response whose head the client has."""
+        return self.relay if not self._head else None
 
     @property
     def awaits_endpoint(self) -> bool:
@@ -235,7 +255,7 @@ class Attempt:
             return
         self.progress = Progress.STREAMING
         message = self._owner.message
-        self.relay = message.relay_for(head)
+        self.relay = message.relay_for(head, event_usage=endpoint.entry.event_usage)
         if self._context.draining:
             self.relay.keep_alive = False
         # Sent with the first part of the body, which follows at once: one system call less.
