@@ -60,7 +60,7 @@ class ResponseRelay:
 
     @property
     def ignored_bytes(self) -> bytes:
-        """Bytes between two chunks that change nothing: a zero before the size of the next one."""
+        """Bytes that change nothing: a zero before the size of the next chunk."""
         return b"0" if self._chunked else b""
 
     def broken_off(self, event: bytes) -> bytes | None:

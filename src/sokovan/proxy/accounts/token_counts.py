@@ -61,12 +61,13 @@ _usages = msgspec.json.Decoder(_Usage)
 _timings = msgspec.json.Decoder(_Timings)
 # A member of an event that is not its first, with one level of objects in it. In a text of JSON a quotation mark has
 # a backslash before it, so that this is not found in what a model says.
+_NAMES = {"usage": b'"usage":', "timings": b'"timings":'}
 _MEMBERS = {
-    kind: re.compile(rb',[ ]?"%b":[ ]?(\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\})' % kind.encode())
-    for kind in ("usage", "timings")
+    kind: re.compile(rb",[ ]?%b[ ]?(\{[^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+\})" % name) for kind, name in _NAMES.items()
 }
 # Of the events at the end of a stream, which say more of their own accord.
 _LAST = (b'"finish_reason":"', b'"finish_reason": "', b'"choices":[]', b'"choices": []')
+_COMMA = ord(",")
 
 
 def count_in(body: bytes) -> TokenCount | None:
@@ -122,11 +123,12 @@ class EventFilter:
     part of one waits for the rest.
     """
 
-    __slots__ = ("_event_usage", "_member", "_removes", "_so_far", "_tail", "_total", "events")
+    __slots__ = ("_event_usage", "_member", "_name", "_own", "_removes", "_so_far", "_tail", "_total", "events")
 
     def __init__(self, *, removes: bool, event_usage: EventUsage = "") -> None:
         self._removes, self._event_usage = removes, event_usage
-        self._member = _MEMBERS.get(event_usage)
+        self._name, self._member = _NAMES.get(event_usage, b""), _MEMBERS.get(event_usage)
+        self._own = _LAST if event_usage == "timings" else _LAST[2:]
         self._tail = self._so_far = b""
         self._total: TokenCount | None = None
         self.events = 0
@@ -150,7 +152,10 @@ class EventFilter:
         self.events += piece.count(b"data:")
         if self._member is not None:
             piece = self._without_member(piece, self._member)
-        return self._without_usage(piece) if b'"usage"' in piece else piece
+        named = piece.count(b'"usage"')
+        if not named or named == piece.count(b'"usage":null'):
+            return piece
+        return self._without_usage(piece)
 
     def finish(self) -> bytes:
         """The part of an event at the end of a stream that broke off."""
@@ -159,16 +164,25 @@ class EventFilter:
 
     def _without_member(self, piece: bytes, member: re.Pattern[bytes]) -> bytes:
         """The piece without what the engine was asked to say with each event."""
-        parts = member.split(piece)
-        if len(parts) == 1:
+        name = self._name
+        at = piece.rfind(name)
+        if at < 1:
             return piece
-        self._so_far, self._total = parts[-2], None
-        if any(last in piece for last in _LAST):
+        single, end = piece.find(name) == at, piece.find(b"}", at) + 1
+        text = piece[at + len(name) : end]
+        if single and text.count(b"{") == 1 and text[:1] == b"{" and piece[at - 1] == _COMMA:
+            start = at - 1
+        else:  # several events, spaces, or objects within
+            found = list(member.finditer(piece))
+            if not found:
+                return piece
+            start, end, text = found[-1].start(), found[-1].end(), found[-1][1]
+        self._so_far, self._total = text, None
+        if b"[]" in piece or (self._own is _LAST and (_LAST[0] in piece or _LAST[1] in piece)):
             # What the engine says at the end of its own accord is not removed here.
-            own = _LAST if self._event_usage == "timings" else _LAST[2:]
             events = _split(piece)
-            return b"".join(one if any(last in one for last in own) else member.sub(b"", one) for one in events)
-        return parts[0] + parts[2] if len(parts) == 3 else b"".join(parts[::2])
+            return b"".join(one if any(last in one for last in self._own) else member.sub(b"", one) for one in events)
+        return piece[:start] + piece[end:] if single else member.sub(b"", piece)
 
     def _without_usage(self, piece: bytes) -> bytes:
         kept: list[bytes] = []

@@ -121,33 +121,27 @@ class Attempt:
         else:
             self._connect = self._pools.connect(endpoint, self._connected)
 
-    def close(self) -> None:
-        """Return the place; the connection is kept if the response was whole."""
+    def close(self, *, counted: Callable[[], None] | None = None) -> None:
+        """Return the place; the connection is kept if the response was whole.
+
+        With `counted`, the client has left: it is called when the rest that comes is counted.
+        """
         if self._closed:
             return
-        self._return_place()
-        if self._connect is not None:
-            self._connect.cancel()
-        if self.connection is not None:
-            if self._whole:
-                self._pools.give(self.endpoint, self.connection, self.heard_ms)
-            else:
-                self.connection.abandon()
-
-    def leave(self, counted: Callable[[], None]) -> None:
-        """Return the place of a client that has left; `counted` is called when all is counted."""
-        connection, relay = self.connection, self.relay
-        if self._closed or connection is None or relay is None:
-            self.close()
-            counted()
-        else:
-            self._return_place()
-            LastEvents(self._context, connection, relay, counted)
-
-    def _return_place(self) -> None:
         self._closed = True
         self.endpoint.outstanding -= 1
         self.route.in_flight -= 1
+        if self._connect is not None:
+            self._connect.cancel()
+        connection = self.connection
+        if connection is None:
+            return
+        if self._whole:
+            self._pools.give(self.endpoint, connection, self.heard_ms)
+        elif counted is not None and self.relay is not None:
+            LastEvents(self._context, connection, self.relay, counted)
+        else:
+            connection.abandon()
 
     def note_failure(self, cause: str) -> None:
         """Count a failure of the endpoint."""
@@ -179,11 +173,6 @@ class Attempt:
             self._fail("unhealthy")
         elif self.progress is Progress.STREAMING and silent_ms > limits.silence_ms:
             self._fail("silence")
-
-    @property
-    def relay_begun(self) -> ResponseRelay | None:
-        """The relay of a response whose head the client has."""
-        return self.relay if not self._head else None
 
     @property
     def awaits_endpoint(self) -> bool:

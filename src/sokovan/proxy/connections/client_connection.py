@@ -8,7 +8,7 @@ import struct
 from asyncio import Protocol as ConnectionProtocol
 from typing import cast
 
-from sokovan.proxy.connections.exchange import Exchange
+from sokovan.proxy.connections.exchange import Exchange, ignored_bytes
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.http.chunks import ChunkDecoder
@@ -90,10 +90,11 @@ class ClientConnection(ConnectionProtocol):
         is written that a client which reads ignores.
         """
         exchange = self._exchange
-        if exchange is None or self._in_body or not exchange.answers_half_closed:
+        ignored = None if exchange is None or self._in_body else ignored_bytes(exchange)
+        if ignored is None:
             return False
         self._half_closed = True
-        if ignored := exchange.ignored_bytes:
+        if ignored:
             self.write(ignored)
             self._close_if_gone()
             self._context.loop.call_later(REFUSED_S, self._close_if_gone)

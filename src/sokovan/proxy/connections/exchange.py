@@ -334,19 +334,6 @@ class Exchange:
 
     # The client
 
-    @property
-    def answers_half_closed(self) -> bool:
-        """Whether the client may still want the response though it sends no more."""
-        return self.attempt is None or self.attempt.progress is not Progress.SPLICED
-
-    @property
-    def ignored_bytes(self) -> bytes:
-        """Bytes that change nothing for the client now; none if there are no such."""
-        relay = self.attempt.relay_begun if self.attempt is not None else None
-        if relay is not None:
-            return relay.ignored_bytes
-        return INFORMED if self.message.head.minor == 1 else b""
-
     def from_client(self, data: bytes) -> bool:
         """Pass on bytes after an upgrade; false if there was none."""
         attempt = self.attempt
@@ -441,10 +428,7 @@ class Exchange:
         if attempt is not None:
             self._relay = attempt.relay
             counted_later = self._left and attempt.relay is not None and self.message.call is not None
-            if counted_later:
-                attempt.leave(self._settle)
-            else:
-                attempt.close()
+            attempt.close(counted=self._settle if counted_later else None)
         self._context.exchanges.discard(self)
         self._context.unleased.discard(self)
         self._context.held_bytes -= self.message.size
@@ -493,3 +477,16 @@ def serve_waiting(route: RouteState[Exchange]) -> None:
     waiting = route.queue.first()
     while waiting is not None and waiting.leave_queue():
         waiting = route.queue.first()
+
+
+def ignored_bytes(exchange: Exchange) -> bytes | None:
+    """Bytes that a client of this request ignores now; None after an upgrade.
+
+    They may be none: for a client of HTTP/1.0, or within a response with a length.
+    """
+    attempt = exchange.attempt
+    if attempt is not None and attempt.progress is Progress.SPLICED:
+        return None
+    if attempt is not None and attempt.relay is not None:
+        return attempt.relay.ignored_bytes
+    return INFORMED if exchange.message.head.minor == 1 else b""

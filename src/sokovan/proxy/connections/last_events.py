@@ -1,7 +1,7 @@
-"""What an engine still sends after its client has left, read to be counted.
+"""The rest of a response whose client has left, read to be counted.
 
-The engine is told at once: the sending side of its connection is closed, upon which it
-stops and closes. Whatever it had made by then has come when its side ends, too.
+The sending side of the engine's connection is closed at once, upon which the engine stops
+and closes. All that it had made by then has come when its side ends, too.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class LastEvents:
         """The response has begun before."""
 
     def response_part(self, data: bytes, *, ended: bool) -> None:
-        """Count a part that nobody gets."""
+        """Count a part that is passed on no more."""
         self._relay.part(data, ended=ended)
         if ended:
             self.end()
 
     def upstream_lost(self, cause: str, *, reused: bool) -> None:  # noqa: ARG002  # the form of a ResponseSink
-        """The engine has stopped, as it was told."""
+        """The engine has stopped."""
         self.end()
 
     def upstream_writable(self, *, writable: bool) -> None:

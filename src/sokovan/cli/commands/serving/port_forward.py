@@ -96,7 +96,7 @@ async def _forward(server: ServerOptions, name: str, wanted: list[Forwarding], *
 async def known_ports(
     client: AsyncClient, session: SessionView, wanted: list[Forwarding], kernel: int
 ) -> list[Forwarding]:
-    """The wanted ports, or all of the kernel. Raises InvalidSetting for others, AlreadyEnded."""
+    """The wanted ports, or all of the kernel. Raises InvalidSetting, AlreadyEnded."""
     from sokovan.sdk.core.states import is_final  # noqa: PLC0415  # it loads with the client
 
     if is_final(session):
