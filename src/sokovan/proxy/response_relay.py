@@ -29,7 +29,7 @@ class ResponseRelay:
         event_usage: EventUsage = "",
     ) -> None:
         self.head = head
-        self.streams = head.field(b"content-type").lower().startswith(b"text/event-stream")
+        self.streams = head.streams
         self._filter = None
         if inference and self.streams:
             self._filter = EventFilter(removes=removes_usage, event_usage=event_usage)
