@@ -24,7 +24,13 @@ def started_state(about: Mapping[str, Any], began_ms: int) -> dict[str, Any]:
         "pid": pid,
         "pid_start": 0 if process is None else process.start,
         "boot": boot_id(),
+        **({"own_network": True} if _has_own_network(about) else {}),
     }
+
+
+def _has_own_network(about: Mapping[str, Any]) -> bool:
+    mode = str((about.get("HostConfig") or {}).get("NetworkMode") or "")
+    return mode.startswith("sokovan-")
 
 
 def runtime_mark(root: Path) -> str:
