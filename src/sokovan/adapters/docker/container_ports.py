@@ -26,7 +26,7 @@ class ContainerPortConnection(PortConnection):
         self._first()
 
     async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        found = await self._threads.run(Work.COMMAND, lambda: socket_in(self._first()))
+        found = await self._threads.run(Work.COMMAND, lambda: socket_in(self._first().pid))
         try:
             await asyncio.get_running_loop().sock_connect(found, (LOOPBACK, self._port))
             return await asyncio.open_connection(sock=found, limit=READ_BYTES)
@@ -41,14 +41,14 @@ class ContainerPortConnection(PortConnection):
         return process
 
 
-def socket_in(process: Process) -> socket.socket:
+def socket_in(pid: int) -> socket.socket:
     """A socket in the network of a process. Raises RuntimeFailure."""
     found: list[socket.socket | OSError] = []
 
     def enter() -> None:
         # A thread that ends afterwards: it never returns to the machine's network.
         try:
-            handle = os.open(f"/proc/{process.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if ctypes.CDLL(None, use_errno=True).setns(handle, _NETWORK) != 0:
                     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -30,7 +30,6 @@ from sokovan.adapters.docker.engine.session_networks import SessionNetwork, Sess
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.work_folders import locked_folder, prepared_folders
 from sokovan.adapters.process.launch.launch_plan import check_launch
-from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.layout import (
     KernelLayout,
     folder_name,
@@ -77,7 +76,6 @@ class ContainerStarter:
 
     async def _start_locked(self, launch: CreateKernel, name: str, traces: str) -> None:
         try:
-            await asyncio.to_thread(require_free_ports, launch.ports)
             async with self.networks.used(launch) as network:
                 own = launch if network is None else network.named(launch)
                 await self._create(own, name, container_of(traces), network)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from sokovan.adapters.docker.container_ports import ContainerPortConnection
-from sokovan.adapters.docker.container_spec import RUNTIME_LABEL, SESSION_LABEL
-from sokovan.adapters.docker.container_traces import container_of, remains_of, runtime_mark, traces_of
+from sokovan.adapters.docker.container_traces import container_of, networks_of, remains_of, traces_of
 from sokovan.adapters.docker.engine.client import EngineClient
 from sokovan.adapters.docker.engine.container_use import container_use
-from sokovan.adapters.docker.engine.session_networks import SessionNetworks
 from sokovan.adapters.docker.execution import ContainerExecution
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.log_copies import LogCopies
@@ -35,7 +33,7 @@ class ContainerStreams:
         self._records, self._idle, self._threads = KernelRecords(layout), IdleTimes(clock), Threads()
         self._copies = LogCopies(engine, layout)
         self._stopper = ContainerStopper(engine, self._records, clock)
-        self._networks = SessionNetworks(engine, (RUNTIME_LABEL, runtime_mark(layout.root)), SESSION_LABEL)
+        self._networks = networks_of(engine, layout.root)
         self._observer = ContainerObserver(
             engine, self._records, clock, self._copies, self._stopper, self._idle, self._networks
         )

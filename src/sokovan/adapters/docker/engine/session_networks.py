@@ -66,7 +66,7 @@ class SessionNetwork:
 
 
 def ranks_of(launch: CreateKernel) -> tuple[int, int] | None:
-    """The rank of a kernel and their number; None if it gets no network of its session."""
+    """The rank of a kernel and their number; None if it shares the machine's network."""
     rank, size = launch.environment.get("SOKOVAN_RANK", ""), launch.environment.get("SOKOVAN_SIZE", "")
     if not launch.own_network or launch.isolated_network or not rank.isdecimal() or not size.isdecimal():
         return None
