@@ -70,6 +70,7 @@ class AgentOptions:
     runtime: str = PROCESS_RUNTIME
     engine: str = ""
     read_only_root: bool = True
+    session_networks: str = ""
     device_check_s: float = 30.0
     addresses: tuple[ManagerAddress, ...] = ()
     data: DataSocket | None = None
@@ -95,6 +96,7 @@ def agent_options_of(settings: AgentSettings, *, manager: str, token: str, root:
         runtime=settings.runtime,
         engine=settings.engine,
         read_only_root=settings.read_only_root,
+        session_networks=settings.session_networks,
         device_check_s=settings.device_check_s,
         labels=dict(map(read_label, settings.labels)),
     )
@@ -171,6 +173,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         runtime=options.runtime,
         engine=options.engine,
         read_only_root=options.read_only_root,
+        session_networks=options.session_networks,
     )
     runtime, confinement, watch, disk = await built_runtime(wanted, clock, uploads, log=log)
     stack.callback(runtime.close)

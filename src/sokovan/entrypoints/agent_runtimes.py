@@ -52,6 +52,7 @@ class RuntimeOptions:
     runtime: str = PROCESS_RUNTIME
     engine: str = ""
     read_only_root: bool = True
+    session_networks: str = ""
 
 
 class BuiltRuntime(NamedTuple):
@@ -90,7 +91,7 @@ async def _containers(
     engine = EngineClient(socket)
     # Whoever can use the socket can do everything on the machine.
     hidden = (*options.hidden, socket)
-    policy = ContainerPolicy(read_only_root=options.read_only_root)
+    policy = ContainerPolicy(read_only_root=options.read_only_root, session_networks=options.session_networks)
     runtime = DockerRuntime(options.root, clock, engine, policy=policy, hidden=hidden, uploads=uploads)
     runtime.accounts = options.accounts
     loop = asyncio.get_running_loop()

@@ -97,7 +97,8 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     session to run in. With `output` the kernel has a folder whose files outlive it; with
     `watch_idle`, heartbeats say how long the kernel has been idle. With `owns_folders` its
     user is the only one of the system, and the folders of the agent's account are theirs.
-    With `isolated_network` it reaches nothing but itself. `ports` are leased to it: it does
+    With `isolated_network` it reaches nothing but itself; with `own_network` all kernels of
+    its session are on this agent, which may give them a network. `ports` are leased to it: it does
     not start if another program has one.
     """
 
@@ -119,6 +120,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     watch_idle: bool = False
     owns_folders: bool = False
     isolated_network: bool = False
+    own_network: bool = False
     ports: Annotated[tuple[int, ...], Meta(max_length=PORTS_MAX)] = ()
 
 

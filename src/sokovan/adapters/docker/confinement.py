@@ -59,7 +59,8 @@ class ContainerConfinement:
         """A description for people."""
         root = "read-only root" if self.policy.read_only_root else "writable root"
         accounts = ", an account per user" if self.accounts is not None else ""
-        rights = f"no capabilities, no new privileges, {root}, network shared{accounts}"
+        network = "a network for each session" if self.policy.session_networks else "network shared"
+        rights = f"no capabilities, no new privileges, {root}, {network}{accounts}"
         return f"containers of {self.engine}: {rights}; limits on memory, cpu and processes"
 
     def labels(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sokovan.adapters.docker.engine.session_networks import SessionNetwork
 from sokovan.adapters.process.isolation.devices import cuda_devices
 from sokovan.adapters.process.isolation.kernel_limits import OPEN_FILES_MAX
 from sokovan.adapters.process.launch.environment import CUDA_VARIABLE, RUNTIME
@@ -59,11 +60,13 @@ class ContainerPolicy:
     """The decisions of the operator for all containers of an agent.
 
     `cpus` is the number of CPUs of the engine's machine, `open_files` the limit of one process.
+    `session_networks` is the range of addresses for networks of sessions; empty: none.
     """
 
     read_only_root: bool = True
     cpus: int = 0
     open_files: int = OPEN_FILES_MAX
+    session_networks: str = ""
 
 
 def container_name(marks: Mapping[str, str], kernel_id: str, attempt: int) -> str:
@@ -79,6 +82,7 @@ def container_body(
     folders: ContainerFolders,
     user: str,
     runtime: str,
+    network: SessionNetwork | None = None,
 ) -> dict[str, Any]:
     """The body of the request that creates the container of a kernel."""
     variables = _variables(launch, folders.environment)
@@ -99,7 +103,7 @@ def container_body(
         },
         "HostConfig": {
             "Mounts": [bind.entry() for bind in folders.binds],
-            "NetworkMode": "none" if launch.isolated_network else "host",
+            **_network_mode(launch, network),
             "Init": True,
             "Privileged": False,
             "ReadonlyRootfs": policy.read_only_root,
@@ -117,7 +121,21 @@ def container_body(
             **_amounts(launch, policy.cpus),
             **_devices(launch),
         },
+        **_own_place(launch, network),
     }
+
+
+def _network_mode(launch: CreateKernel, network: SessionNetwork | None) -> dict[str, Any]:
+    if network is None:
+        return {"NetworkMode": "none" if launch.isolated_network else "host"}
+    published = {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}] for port in launch.ports}
+    return {"NetworkMode": network.name, "ExtraHosts": network.hosts(), "PortBindings": published}
+
+
+def _own_place(launch: CreateKernel, network: SessionNetwork | None) -> dict[str, Any]:
+    if network is None:
+        return {}
+    return {**network.options(), "ExposedPorts": {f"{port}/tcp": {} for port in launch.ports}}
 
 
 def _ulimit(name: str, amount: int) -> dict[str, Any]:

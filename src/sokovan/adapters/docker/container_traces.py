@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sokovan.adapters.docker.container_spec import container_name
+from sokovan.adapters.docker.container_spec import RUNTIME_LABEL, SESSION_LABEL, container_name
 from sokovan.adapters.docker.engine.client import NOT_FOUND, EngineClient, EngineRefusal, EngineUnavailable, path_of
+from sokovan.adapters.docker.engine.session_networks import SessionNetworks
 from sokovan.adapters.process.launch.environment import RUNTIME, marks_of
 from sokovan.adapters.process.shim.processes import boot_id, look_up
 from sokovan.domain.ids import KernelId
@@ -24,12 +25,23 @@ def started_state(about: Mapping[str, Any], began_ms: int) -> dict[str, Any]:
         "pid": pid,
         "pid_start": 0 if process is None else process.start,
         "boot": boot_id(),
+        **({"own_network": True} if _has_own_network(about) else {}),
     }
+
+
+def _has_own_network(about: Mapping[str, Any]) -> bool:
+    mode = str((about.get("HostConfig") or {}).get("NetworkMode") or "")
+    return mode.startswith("sokovan-")
 
 
 def runtime_mark(root: Path) -> str:
     """The mark of all containers of one root."""
     return marks_of(KernelId(""), 0, root=root)[RUNTIME]
+
+
+def networks_of(engine: EngineClient, root: Path) -> SessionNetworks:
+    """The networks of the sessions of one root."""
+    return SessionNetworks(engine, (RUNTIME_LABEL, runtime_mark(root)), SESSION_LABEL)
 
 
 def traces_of(root: Path, kernel_id: str, attempt: int) -> str:

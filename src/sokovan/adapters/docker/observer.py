@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sokovan.adapters.docker.container_spec import ATTEMPT_LABEL, KERNEL_LABEL, RUNTIME_LABEL
+from sokovan.adapters.docker.container_spec import ATTEMPT_LABEL, KERNEL_LABEL, RUNTIME_LABEL, SESSION_LABEL
 from sokovan.adapters.docker.container_traces import container_of, remains_of, runtime_mark, started_state, traces_of
 from sokovan.adapters.docker.engine.client import NOT_FOUND, EngineClient, EngineRefusal, path_of
+from sokovan.adapters.docker.engine.session_networks import SessionNetworks
 from sokovan.adapters.docker.kernel_records import KernelRecords, Record, observation_of
 from sokovan.adapters.docker.log_copies import LogCopies
 from sokovan.adapters.docker.log_copy import timed
@@ -44,6 +45,7 @@ class ContainerObserver:
     copies: LogCopies
     stopper: ContainerStopper
     idle: IdleTimes
+    networks: SessionNetworks
     # Ends are final, and most kept kernels have ended: they are not read again.
     _over: dict[str, Observation] = field(default_factory=dict)
 
@@ -53,6 +55,9 @@ class ContainerObserver:
         Raises EngineUnavailable.
         """
         containers = await self._listed()
+        await self.networks.sweep(
+            {str((one.get("Labels") or {}).get(SESSION_LABEL, "")) for one in containers.values()}
+        )
         await asyncio.to_thread(self._tidy)
         names = self.records.layout.names()
         for gone in self._over.keys() - set(names):

@@ -53,6 +53,7 @@ class DockerRuntime(ContainerStreams):
             raise RuntimeFailure(f"{root} cannot be used for kernels: {error}") from error
         super().__init__(engine, layout, clock)
         self._policy = policy or ContainerPolicy()
+        self._networks.pool = self._policy.session_networks
         self._hidden = tuple(folder.resolve() for folder in (root, *hidden))
         self._images = EngineImages(engine, Path.home())
         self._uploads, self._collected_ms = uploads or UploadFolders(layout.root), 0
@@ -82,7 +83,9 @@ class DockerRuntime(ContainerStreams):
     async def create(self, launch: CreateKernel) -> str:
         """Start a kernel, once per (kernel, attempt), and return its traces."""
         confinement = await self.confinement()
-        starter = ContainerStarter(self._engine, self._layout, self._images, confinement, self._hidden, self._clock)
+        starter = ContainerStarter(
+            self._engine, self._layout, self._images, confinement, self._hidden, self._clock, self._networks
+        )
         if launch.upload:
             await self._uploads.prepare(launch.session_id, launch.upload)
         # A start is finished even if the caller is cancelled.

@@ -26,10 +26,10 @@ from sokovan.adapters.docker.engine.client import (
     path_of,
 )
 from sokovan.adapters.docker.engine.images import EngineImages, checked_reference
+from sokovan.adapters.docker.engine.session_networks import SessionNetwork, SessionNetworks
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.work_folders import locked_folder, prepared_folders
 from sokovan.adapters.process.launch.launch_plan import check_launch
-from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.layout import (
     KernelLayout,
     folder_name,
@@ -52,6 +52,7 @@ class ContainerStarter:
     confinement: ContainerConfinement
     hidden: Sequence[Path]
     clock: Clock
+    networks: SessionNetworks
 
     async def start(self, launch: CreateKernel) -> str:
         """Start a kernel unless it was started already, and return its traces.
@@ -75,9 +76,10 @@ class ContainerStarter:
 
     async def _start_locked(self, launch: CreateKernel, name: str, traces: str) -> None:
         try:
-            await asyncio.to_thread(require_free_ports, launch.ports)
-            await self._create(launch, name, container_of(traces))
-            await self._run(name, container_of(traces))
+            async with self.networks.used(launch) as network:
+                own = launch if network is None else network.named(launch)
+                await self._create(own, name, container_of(traces), network)
+                await self._run(name, container_of(traces))
         except BaseException as problem:
             # Nothing may run after a refusal, and the next attempt starts clean.
             left = await remains_of(self.engine, container_of(traces))
@@ -87,7 +89,9 @@ class ContainerStarter:
             await asyncio.to_thread(self.layout.discard, name)
             raise
 
-    def _body(self, launch: CreateKernel, name: str, image: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(
+        self, launch: CreateKernel, name: str, image: Mapping[str, Any], network: SessionNetwork | None
+    ) -> dict[str, Any]:
         account = self.confinement.account_of(launch)
         volumes = tuple((image.get("Config") or {}).get("Volumes") or {})
         folders = prepared_folders(launch, self.layout, name, hidden=self.hidden, account=account, volumes=volumes)
@@ -97,13 +101,14 @@ class ContainerStarter:
             folders=folders,
             user=self.confinement.user_of(account),
             runtime=runtime_mark(self.layout.root),
+            network=network,
         )
 
-    async def _create(self, launch: CreateKernel, name: str, container: str) -> None:
+    async def _create(self, launch: CreateKernel, name: str, container: str, network: SessionNetwork | None) -> None:
         image = await self.images.found(launch.image)
         if image is None:
             raise ImageUnavailable(image=launch.image, problem="the container engine does not have it")
-        body = await asyncio.to_thread(self._body, launch, name, image)
+        body = await asyncio.to_thread(self._body, launch, name, image, network)
         try:
             await self.engine.call("POST", "/containers/create", query={"name": container}, body=body)
         except EngineRefusal as problem:

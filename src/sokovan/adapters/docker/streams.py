@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from sokovan.adapters.docker.container_traces import container_of, remains_of, traces_of
+from sokovan.adapters.docker.container_ports import ContainerPortConnection
+from sokovan.adapters.docker.container_traces import container_of, networks_of, remains_of, traces_of
 from sokovan.adapters.docker.engine.client import EngineClient
 from sokovan.adapters.docker.engine.container_use import container_use
 from sokovan.adapters.docker.execution import ContainerExecution
@@ -32,7 +33,10 @@ class ContainerStreams:
         self._records, self._idle, self._threads = KernelRecords(layout), IdleTimes(clock), Threads()
         self._copies = LogCopies(engine, layout)
         self._stopper = ContainerStopper(engine, self._records, clock)
-        self._observer = ContainerObserver(engine, self._records, clock, self._copies, self._stopper, self._idle)
+        self._networks = networks_of(engine, layout.root)
+        self._observer = ContainerObserver(
+            engine, self._records, clock, self._copies, self._stopper, self._idle, self._networks
+        )
 
     @cached_property
     def _known(self) -> KnownListeners:
@@ -54,7 +58,8 @@ class ContainerStreams:
         """Connect to a port that a running kernel listens on."""
         name = folder_name(kernel_id, attempt)
         presence = self._idle.command(name)
-        return PortConnection(
+        own = bool((self._records.state(name) or {}).get("own_network"))
+        return (ContainerPortConnection if own else PortConnection)(
             port, lambda: self._init_process(name), threads=self._threads, presence=presence, known=self._known
         )
 

@@ -12,6 +12,7 @@ from sokovan.adapters.process.isolation.accounts import hand_over
 from sokovan.adapters.process.launch.environment import environment_of, marks_of
 from sokovan.adapters.process.launch.launch_plan import folder_of, record_of
 from sokovan.adapters.process.launch.output_folders import OutputFolders
+from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.launch.starter import KernelTombstoned
 from sokovan.adapters.process.launch.work_files import (
     require_not_hidden,
@@ -50,11 +51,12 @@ def prepared_folders(
     account: int | None,
     volumes: Sequence[str] = (),
 ) -> ContainerFolders:
-    """Fill the folders of a kernel, and give them to its account.
+    """Fill the folders of a kernel whose ports are free, and give them to its account.
 
     `volumes` are paths that its image declares as such. The engine would keep them on its own
     disk, writable and without a limit; they are folders of the kernel instead. Raises RuntimeFailure, OSError.
     """
+    require_free_ports(launch.ports)
     place = Path(os.path.realpath(layout.kernels / name))
     work = place / WORK
     OutputFolders(layout).prepare(launch, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -68,6 +69,21 @@ def port_range(labels: Mapping[str, str]) -> range:
         return PORTS_DEFAULT if text is None else read_port_range(text)
     except InvalidInput:  # another program than our agent has set the label
         return PORTS_DEFAULT
+
+
+def read_network_range(text: str) -> str:
+    """Read a range of private IPv4 addresses for networks of sessions; empty: none.
+
+    Raises InvalidInput.
+    """
+    hint = "use private addresses for at least one network of 256, such as 10.213.0.0/16"
+    try:
+        found = ipaddress.IPv4Network(text) if text else None
+    except ValueError:
+        raise InvalidInput(f"{text[:80]!r} is not a range of IPv4 addresses", hint=hint) from None
+    if found is not None and (not found.is_private or not 8 <= found.prefixlen <= 24):
+        raise InvalidInput(f"{text[:80]!r} is not such a range", hint=hint)
+    return text
 
 
 def read_runtime(text: str) -> str:

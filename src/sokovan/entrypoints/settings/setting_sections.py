@@ -16,6 +16,7 @@ from sokovan.domain.cluster.agent import (
     PROCESS_RUNTIME,
     port_range_text,
     read_account_range,
+    read_network_range,
     read_port_range,
     read_runtime,
 )
@@ -191,6 +192,11 @@ class AgentSettings:
     )
     read_only_root: bool = kind.switch(
         default=True, meaning="Whether containers cannot change the files of their image."
+    )
+    session_networks: str = kind.text(
+        "",
+        "Addresses such as 10.213.0.0/16 for a network of each session that is on this machine; empty: none.",
+        check=read_network_range,
     )
     device_check_s: int = kind.whole(30, "Interval of the checks of GPUs; 0: none.", least=0, most=3600)
 

@@ -122,6 +122,10 @@ class _Neighbours:
         self.host_list = {"SOKOVAN_HOSTS": listed} if len(listed) <= HOSTS_BYTES_MAX else {}
         self.hostfile = "".join(f"{host} slots={count}\n" for host, count in Counter(self.hosts).items())
         self.per_agent = Counter(kernel.agent_id for kernel in self.kernels)
+        # A kernel that starts later may be placed elsewhere; gateways reach replicas at the machine's address.
+        whole = len(self.kernels) == len(session.kernels) and session.spec.gang_size == len(session.kernels)
+        serves = session.spec.session_type is SessionType.INFERENCE
+        self.are_together = whole and len(self.per_agent) == 1 and not serves
         # A kernel that is being placed again has a rank, too.
         self.size = 1 + max((kernel.rank or 0 for kernel in session.kernels), default=0)
         seen: Counter[AgentId | None] = Counter()
@@ -154,6 +158,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         devices={slot: tuple(devices) for slot, devices in kernel.devices.items()},
         watch_idle=session.spec.idle_timeout_s is not None,
         isolated_network=session.spec.isolated_network,
+        own_network=neighbours.are_together,
         ports=() if session.spec.isolated_network else tuple(sorted(kernel.host_ports.values())),
     )
 

@@ -11,6 +11,7 @@ from sokovan.adapters.docker.container_spec import (
     container_body,
     container_name,
 )
+from sokovan.adapters.docker.engine.session_networks import SessionNetwork
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.wire.frames import CreateKernel
 
@@ -97,3 +98,16 @@ def test_the_command_replaces_that_of_the_image() -> None:
 def test_every_attempt_has_a_name_of_its_own() -> None:
     marks = {"SOKOVAN_RUNTIME": "r"}
     assert len({container_name(marks, "k", 1), container_name(marks, "k", 2), container_name(marks, "k2", 1)}) == 3
+
+
+def test_a_container_has_its_place_in_the_network_of_its_session_and_publishes_its_ports() -> None:
+    launch = CreateKernel(KernelId("k"), 2, SessionId("s"), "train:1", ("python",), ports=(25_600,))
+    network = SessionNetwork("sokovan-r-1", "10.213.4.0/24", size=2, rank=1)
+    found = container_body(launch, policy=ContainerPolicy(), folders=FOLDERS, user="7:7", runtime="r", network=network)
+    host = found["HostConfig"]
+    assert (host["NetworkMode"], host["ExtraHosts"]) == ("sokovan-r-1", ["rank-0:10.213.4.2", "rank-1:10.213.4.3"])
+    assert host["PortBindings"] == {"25600/tcp": [{"HostIp": "127.0.0.1", "HostPort": "25600"}]}
+    assert (found["Hostname"], found["ExposedPorts"]) == ("rank-1", {"25600/tcp": {}})
+    place = found["NetworkingConfig"]["EndpointsConfig"]["sokovan-r-1"]
+    assert place["IPAMConfig"] == {"IPv4Address": "10.213.4.3"}
+    assert "NetworkingConfig" not in body()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from sokovan.adapters.docker.confinement import ContainerConfinement
-from sokovan.adapters.docker.container_spec import ContainerPolicy
+from sokovan.adapters.docker.container_spec import RUNTIME_LABEL, SESSION_LABEL, ContainerPolicy
 from sokovan.adapters.docker.container_traces import container_of, traces_of
 from sokovan.adapters.docker.engine.images import EngineImages
+from sokovan.adapters.docker.engine.session_networks import SessionNetworks
 from sokovan.adapters.docker.starter import ContainerStarter
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.domain.ids import KernelId, SessionId
@@ -29,7 +30,13 @@ def starter(engine: CannedEngine, root: Path) -> ContainerStarter:
     layout.prepare()
     confinement = ContainerConfinement("Docker", ContainerPolicy())
     return ContainerStarter(
-        engine.client, layout, EngineImages(engine.client, root), confinement, (root,), VirtualClock()
+        engine.client,
+        layout,
+        EngineImages(engine.client, root),
+        confinement,
+        (root,),
+        VirtualClock(),
+        SessionNetworks(engine.client, (RUNTIME_LABEL, "r"), SESSION_LABEL),
     )
 
 

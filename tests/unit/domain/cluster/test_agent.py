@@ -16,6 +16,7 @@ from sokovan.domain.cluster.agent import (
     port_range,
     port_range_text,
     read_account_range,
+    read_network_range,
     read_port_range,
 )
 from sokovan.domain.errors import InvalidInput, InvalidName, InvalidSpec, SlotUnderflow
@@ -117,3 +118,14 @@ def test_an_agent_runs_images_of_its_own_runtime_and_a_fake_one_simulates_all(ow
 
 def test_an_agent_that_does_not_say_its_runtime_decides_itself() -> None:
     assert can_run({}, "docker", serves=True)
+
+
+@pytest.mark.parametrize("text", ["", "10.213.0.0/16", "192.168.4.0/24"])
+def test_a_range_for_networks_is_private_and_has_room_for_one(text: str) -> None:
+    assert read_network_range(text) == text
+
+
+@pytest.mark.parametrize("text", ["10.213.0.1/16", "8.0.0.0/16", "10.0.0.0/25", "10.0.0.0/7", "fd00::/16", "ten"])
+def test_other_ranges_for_networks_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="range"):
+        read_network_range(text)

@@ -107,6 +107,17 @@ def test_local_ranks_count_the_kernels_of_one_machine() -> None:
     assert [one["OMPI_COMM_WORLD_LOCAL_RANK"] for one in found] == ["0", "0", "1", "2"]
 
 
+def test_a_session_on_one_machine_may_have_a_network_unless_it_grows_or_serves() -> None:
+    def own(record: SessionRecord) -> set[bool]:
+        return {one.own_network for one in launches(record, ADDRESSES)}
+
+    together = session("a", "a")
+    assert (own(together), own(session("a")), own(session("a", "b"))) == ({True}, {True}, {False})
+    grows = replace(together, spec=replace(together.spec, min_kernels=1))
+    serves = replace(together, spec=replace(together.spec, session_type=SessionType.INFERENCE))
+    assert own(grows) == own(serves) == {False}
+
+
 def test_a_kernel_sees_its_own_devices_only_so_it_is_the_first_on_its_node() -> None:
     assert [values(one, "LOCAL_RANK", "LOCAL_WORLD_SIZE") for one in environments("a", "a")] == [["0", "1"]] * 2
 

@@ -56,7 +56,7 @@ class PortConnection:
         await self._threads.run(Work.COMMAND, self._require_listener)
         try:
             async with asyncio.timeout(CONNECT_S):
-                streams = await asyncio.open_connection(LOOPBACK, self._port, limit=READ_BYTES)
+                streams = await self._opened()
         except (OSError, TimeoutError) as error:
             raise _nothing_listens(self._port) from error
         try:
@@ -68,6 +68,10 @@ class PortConnection:
         self._streams = streams
         self._presence.__enter__()
         return self
+
+    async def _opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to the port. Raises OSError."""
+        return await asyncio.open_connection(LOOPBACK, self._port, limit=READ_BYTES)
 
     def _require_listener(self) -> None:
         """Require that the kernel, and only it, listens on the port."""
