@@ -110,6 +110,7 @@ def kernel(session: str, rank: int, script: str, *words: str, size: int = 2, **o
 
 async def said(runtime: DockerRuntime, kernel_id: str, text: str) -> str:
     """Wait until a kernel has said something."""
+    found = ""
     for _ in range(600):
         found = (await runtime.read_log(KernelId(kernel_id), 1, offset=0, limit=10_000)).data.decode()
         if text in found:
@@ -162,7 +163,7 @@ def address_of(server: DockerServer, names: list[str]) -> str:
         for name, place in one["NetworkSettings"]["Networks"].items()
         if name in names
     ]
-    return min(found)
+    return min(map(str, found))
 
 
 def ports(server: DockerServer) -> list[dict[str, Any]]:
