@@ -33,8 +33,8 @@ PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "clust
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 # The pictures of the README: small, since every clone has them.
 README = Path("docs/pictures")
-README_PAGES = {"cluster": "cluster?by=queue&zoom=1", "session": "sessions/whole"}
-README_SIZE = {"width": 1200, "height": 640}
+README_PAGES = {"cluster": "cluster?by=queue&zoom=1", "queues": "queues"}
+README_SIZE = {"width": 1440, "height": 660}
 
 
 def begin(up: Dashboard) -> None:

@@ -41,7 +41,7 @@ export function deviceLanes(view: TimelineView): DeviceLane[] {
     }
     const lanes = new Map<string, DeviceLane>();
     for (const device of view.devices[agent] ?? []) {
-      const pieces = [...around, ...(held.get(device) ?? [])];
+      const pieces = [...(held.get(device) ?? []), ...around];
       const key = JSON.stringify(pieces);
       const lane = lanes.get(key);
       if (lane) lane.devices.push(device);
