@@ -51,8 +51,8 @@ export function deviceLanes(view: TimelineView): DeviceLane[] {
   });
 }
 
-/** Devices of a lane in short: gpu0, or gpu0 to gpu7 (8). */
+/** Devices of a lane in short: gpu0, or 8: gpu0 to gpu7. */
 export function devicesText(devices: readonly string[]): string {
   const [first = "", ...rest] = devices;
-  return rest.length ? `${first} to ${rest.at(-1)} (${devices.length})` : first;
+  return rest.length ? `${devices.length}: ${first} to ${rest.at(-1)}` : first;
 }

@@ -190,7 +190,7 @@ test("devices with the same time share a lane, and others have their own", () =>
     kept: [{ agent: "a1", kernels: 1, starts_at: at(95), session: "", name: "", user: "" }, { agent: "a1", kernels: 1, starts_at: null, session: "s-2", name: "next", user: "ada" }],
   };
   const lanes = deviceLanes(view);
-  assert.deepEqual(lanes.map((lane) => devicesText(lane.devices)), ["g0 to g1 (2)", "g2", "g3"]);
+  assert.deepEqual(lanes.map((lane) => devicesText(lane.devices)), ["2: g0 to g1", "g2", "g3"]);
   assert.deepEqual(lanes[1]?.pieces.map((piece) => [piece.kind, piece.from, piece.to, piece.session]), [["held", 50_000, 100_000, ""], ["closed", 60_000, 100_000, ""], ["booked", 80_000, 90_000, ""], ["kept", 95_000, 100_000, ""]]);
   assert.deepEqual(lanes[0]?.pieces[0], { kind: "held", from: 10_000, to: 20_000, text: "ddp of ada", session: "s-1" });
 });

@@ -13,19 +13,17 @@ const STATES = [["", "all"], ["terminated", "terminated"], ["cancelled", "cancel
 const PAGE = 50;
 
 export function HistoryPage() {
-  const isAdmin = me.value?.role === "admin";
-  const ofLog = isAdmin && query.value.get("view") === "log";
+  const ofLog = me.value?.role === "admin" && query.value.get("view") === "log";
+  return <div class="history">{ofLog ? <><div class="bar"><h1>History</h1><Views ofLog /></div><AuditLog /></> : <EndedSessions />}</div>;
+}
+
+/** Administrators choose between the sessions and the audit log. */
+function Views({ ofLog = false }: { ofLog?: boolean }) {
+  if (me.value?.role !== "admin") return null;
   return (
-    <div class="history">
-      {isAdmin ? (
-        <div class="bar">
-          <div class="chips" role="group" aria-label="view">
-            <button type="button" aria-pressed={!ofLog} onClick={() => setQuery({ view: "", who: "", action: "", target: "", cursor: "" })}>ended sessions</button>
-            <button type="button" aria-pressed={ofLog} onClick={() => setQuery({ view: "log", status: "", user: "", queue: "", group: "", name: "", label: "", cursor: "" })}>audit log</button>
-          </div>
-        </div>
-      ) : null}
-      {ofLog ? <><div class="bar"><h1>History</h1></div><AuditLog /></> : <EndedSessions />}
+    <div class="chips" role="group" aria-label="view">
+      <button type="button" aria-pressed={!ofLog} onClick={() => setQuery({ view: "", who: "", action: "", target: "", cursor: "" })}>ended sessions</button>
+      <button type="button" aria-pressed={ofLog} onClick={() => setQuery({ view: "log", status: "", user: "", queue: "", group: "", name: "", label: "", cursor: "" })}>audit log</button>
     </div>
   );
 }
@@ -44,6 +42,7 @@ function EndedSessions() {
     <>
       <div class="bar">
         <h1>History</h1>
+        <Views />
         <div class="chips" role="group" aria-label="states">
           {STATES.map(([value, text]) => (
             <button key={value} type="button" aria-pressed={(query.value.get("status") ?? "") === value} onClick={() => setQuery({ status: value, cursor: "" })}>{text}</button>
