@@ -15,12 +15,12 @@ from tests.acceptance.endings import ended_well
 
 pytestmark = pytest.mark.slow
 
-AGENTS = 4
+AGENTS = 64
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """`sokovan up --fake 4x8`."""
+    """`sokovan up --fake 64x8`."""
     server = Embedded(tmp_path_factory.mktemp("time"))
     with ended_well(server):
         server.start("--fake", f"{AGENTS}x8", "--no-agent")
