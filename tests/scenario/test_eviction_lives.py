@@ -296,7 +296,7 @@ async def test_why_lists_those_that_would_be_evicted_and_hides_sessions_of_other
     found = await service.why(SessionId("high"), evict=True)
     [victim] = found.evicts
     assert (victim.session, victim.action, victim.kernels, victim.whole) == ("low", "preempt", 1, True)
-    assert any(check.name == "evicts" and "would take 1 kernels" in check.detail for check in found.checks)
+    assert any(check.name == "evicts" and "would take 1 kernel of" in check.detail for check in found.checks)
     assert (await service.why(SessionId("high"))).evicts == ()
     await cluster.stop("high")
     hidden = await service.why(SessionId("foreign"), evict=True)
