@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     spec_text,
 )
 from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
     ARRAYS,
@@ -30,7 +30,7 @@ from sokovan.adapters.sql.schema.tables import (
     SESSIONS,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, quoted
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError, quoted
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -164,6 +164,30 @@ def split_conflicting(new: Sequence[IndexedSession]) -> tuple[list[IndexedSessio
     return first, rest
 
 
+def split_namesakes(
+    new: Sequence[IndexedSession], stored: Iterable[SessionRecord | SokovanError]
+) -> tuple[dict[int, SokovanError], list[IndexedSession]]:
+    """Split into refusals of sessions whose name was just stored, and the others.
+
+    A request with an idempotency key may be a repeated one, which is answered with its session.
+    """
+    taken = {
+        (one.spec.owner.user, one.spec.name): one.session_id
+        for one in stored
+        if isinstance(one, SessionRecord) and one.spec.name and one.status is SESSION.initial
+    }
+    refused: dict[int, SokovanError] = {}
+    rest: list[IndexedSession] = []
+    for place, session in new:
+        spec = session.spec
+        namesake = taken.get((spec.owner.user, spec.name))
+        if namesake is None or session.request is not None:
+            rest.append((place, session))
+        else:
+            refused[place] = name_taken(spec.owner.user, spec.name, f": {namesake}")
+    return refused, rest
+
+
 async def find_earlier(transaction: Transaction, request: RequestKey) -> tuple[SessionId, str] | None:
     """The session that an idempotency key created, with the digest of that request."""
     same = (REQUESTS.c.scope == request.scope, REQUESTS.c.key == request.key)
@@ -260,13 +284,15 @@ async def _insert_kernels(transaction: Transaction, rows: list[dict[str, Any]]) 
     if len(rows) <= SEPARATE_MAX:
         await transaction.execute(_INSERT_KERNELS, rows)
         return
-    statement, table = _insert_many(transaction.postgresql)
-    await transaction.execute(statement, table.bind([tuple(row.values()) for row in rows]))
+    values = [tuple(row.values()) for row in rows]
+    common = common_columns(values, _KERNEL_COLUMNS, postgresql=transaction.postgresql)
+    statement, table = _insert_many(transaction.postgresql, common)
+    await transaction.execute(statement, table.bind(values))
 
 
 @cache
-def _insert_many(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("kernels_of_gang", _KERNEL_COLUMNS, postgresql=postgresql)
+def _insert_many(postgresql: bool, common: frozenset[str]) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("kernels_of_gang", _KERNEL_COLUMNS, postgresql=postgresql, common=common)
     chosen = sa.select(*[rows.c[name] for name in _KERNEL_COLUMNS])
     return sa.insert(KERNELS).from_select(list(_KERNEL_COLUMNS), chosen), rows
 
