@@ -158,7 +158,9 @@ def test_what_a_queue_lends_comes_back_within_its_time_and_the_borrower_waits_ag
     options = ("--option", actions, "--option", "queue_policy=capacity")
     assert fleet.cli("scaling-group", "set", "default", *options).returncode == 0
     half = f"gpu={4 * AGENTS}"
-    whole = [word for amount in (half, f"cpu={2 * AGENTS}", f"mem={AGENTS // 4}TiB") for word in ("--guarantee", amount)]
+    whole = [
+        word for amount in (half, f"cpu={2 * AGENTS}", f"mem={AGENTS // 4}TiB") for word in ("--guarantee", amount)
+    ]
     lends = ("--deserved", half, *whole, "--return-within", "20s")
     assert fleet.cli("queue", "set", "lender", *lends).returncode == 0
     assert fleet.cli("queue", "set", "borrower", "--deserved", half, "--max", half).returncode == 0
