@@ -67,7 +67,7 @@ def test_the_server_is_killed_during_an_eviction_and_completes_it(fleet: Embedde
     runs(fleet, "victim", "infinity", agents=64)
     fleet.reaches("victim", "running")
     plan = fleet.cli("plan", "--size", "8", "--gpus", "8", "--priority", "5", "--", "true")
-    assert "preempt would take 64 kernels of 1 sessions" in plan.stdout, plan.stdout + plan.stderr
+    assert "preempt would take 64 kernels of 1 session," in plan.stdout, plan.stdout + plan.stderr
     victim = fleet.session("victim")["id"]
     listed = next(line.split() for line in plan.stdout.splitlines() if victim in line)
     assert listed[:4] == [victim, "preempt", "all", "64"]

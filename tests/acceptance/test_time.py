@@ -15,12 +15,12 @@ from tests.acceptance.endings import ended_well
 
 pytestmark = pytest.mark.slow
 
-AGENTS = 4
+AGENTS = 64
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """`sokovan up --fake 4x8`."""
+    """`sokovan up --fake 64x8`."""
     server = Embedded(tmp_path_factory.mktemp("time"))
     with ended_well(server):
         server.start("--fake", f"{AGENTS}x8", "--no-agent")
@@ -158,7 +158,9 @@ def test_what_a_queue_lends_comes_back_within_its_time_and_the_borrower_waits_ag
     options = ("--option", actions, "--option", "queue_policy=capacity")
     assert fleet.cli("scaling-group", "set", "default", *options).returncode == 0
     half = f"gpu={4 * AGENTS}"
-    whole = [word for amount in (half, "cpu=8", "mem=1TiB") for word in ("--guarantee", amount)]
+    whole = [
+        word for amount in (half, f"cpu={2 * AGENTS}", f"mem={AGENTS // 4}TiB") for word in ("--guarantee", amount)
+    ]
     lends = ("--deserved", half, *whole, "--return-within", "20s")
     assert fleet.cli("queue", "set", "lender", *lends).returncode == 0
     assert fleet.cli("queue", "set", "borrower", "--deserved", half, "--max", half).returncode == 0

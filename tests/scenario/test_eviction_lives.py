@@ -243,7 +243,7 @@ async def test_the_evicted_get_a_notice_and_the_receipt_counts_from_their_last_c
     assert receipt.lost_s <= 4 * 2
     assert low.checkpoint_ms == receipt.saved_ms
     [told] = [one for one in await cluster.history("high") if one.change.code == "room-freed"]
-    assert "1 kernels of session low ended" in told.change.detail
+    assert "1 kernel of session low ended" in told.change.detail
     assert "since the checkpoint of step 12 were lost" in told.change.detail
     assert cluster.telemetry.counted("evicted_slot_seconds_total", action="preempt") == receipt.lost_s
 
@@ -296,7 +296,7 @@ async def test_why_lists_those_that_would_be_evicted_and_hides_sessions_of_other
     found = await service.why(SessionId("high"), evict=True)
     [victim] = found.evicts
     assert (victim.session, victim.action, victim.kernels, victim.whole) == ("low", "preempt", 1, True)
-    assert any(check.name == "evicts" and "would take 1 kernels" in check.detail for check in found.checks)
+    assert any(check.name == "evicts" and "would take 1 kernel of" in check.detail for check in found.checks)
     assert (await service.why(SessionId("high"))).evicts == ()
     await cluster.stop("high")
     hidden = await service.why(SessionId("foreign"), evict=True)

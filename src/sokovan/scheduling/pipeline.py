@@ -252,8 +252,8 @@ class SchedulingCycle:
             self._unfit_queues[node.name] = None if unfit is None else PendingReason(*unfit)
         calendar = self._context.calendar
         booked = None if calendar is None else calendar.objection(session)
-        pending.reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
-        pending.reason = pending.reason or back_off(session, self._snapshot.now_ms)
+        reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
+        pending.reason = reason or back_off(session, self._snapshot.now_ms)
         if pending.reason is not None:
             self._backlogs.remove(session)
         return pending

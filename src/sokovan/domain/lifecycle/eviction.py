@@ -108,7 +108,7 @@ class EvictionReceipt:
         if not self.reported and self.saves_every_s is not None:
             return f"its last save, as it saves every {self.saves_every_s} s,"
         if not self.reported:
-            return "the start, as it reported no checkpoint"
+            return "the start, as it reported no checkpoint,"
         return "the last checkpoint" if self.step is None else f"the checkpoint of step {self.step}"
 
     def notice(self, *, user: str, returns: bool) -> dict[str, object]:
@@ -140,3 +140,13 @@ def recent(evictions: Sequence[EvictionReceipt]) -> Sequence[EvictionReceipt]:
     taken = [one for one in evictions if not one.is_move]
     last_ms = taken[-1].at_ms if taken else 0
     return [one for one in taken if last_ms - one.at_ms < _COUNTED_MS]
+
+
+def kernels_text(count: int) -> str:
+    """A number of kernels in words."""
+    return "1 kernel" if count == 1 else f"{count} kernels"
+
+
+def named_to(reader: str, *, user: str, session_id: str, name: str = "") -> str:
+    """A session in what a user reads, who knows only sessions of their own."""
+    return f"session {name or session_id}" if user == reader else "a session of another user"

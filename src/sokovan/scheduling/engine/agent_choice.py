@@ -95,7 +95,7 @@ class KeyedChoice:
         if keys is None:
             keys = shape.keys = self._computed(shape, slice(None))
         elif shape.seen != len(log):
-            changed = log[shape.seen :]
+            changed = set(log[shape.seen :])
             if len(changed) <= _FEW:
                 pairs = shape.pairs_held if self._workspace.held else shape.pairs_now
                 for agent in changed:
@@ -103,7 +103,7 @@ class KeyedChoice:
             elif len(changed) >= len(keys):
                 keys[:] = self._computed(shape, slice(None))
             else:
-                agents = np.array(changed, np.int64)
+                agents = np.fromiter(changed, np.int64, len(changed))
                 keys[agents] = self._computed(shape, agents)
         shape.seen = len(log)
         return keys if shape.affinity is None else np.asarray(np.where(shape.allowed(), keys, -1), np.int64)

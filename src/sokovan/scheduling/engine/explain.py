@@ -95,6 +95,8 @@ class Explainer:
         """The verdict of a session without a place: also by when it starts, and that its deadline has passed."""
         verdict = self._waiting(pending, notes)
         calendar, deadline = self._context.calendar, latest_start(pending.session)
+        if calendar is None and deadline is None:
+            return verdict
         if pending.starts_ms is not None and calendar is not None:
             starts = f"starts in {seconds(pending.starts_ms - calendar.now_ms)} at the latest, room is reserved for it"
             verdict = verdict._replace(code=Code.RESERVED, summary=f"{starts}; now: {verdict.summary}")

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import Checkpoint, EvictionReceipt, recent, waits_until_ms
+from sokovan.domain.lifecycle.eviction import (
+    Checkpoint,
+    EvictionReceipt,
+    kernels_text,
+    named_to,
+    recent,
+    waits_until_ms,
+)
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -52,7 +59,7 @@ def test_the_lost_work_counts_until_the_end_from_the_last_checkpoint() -> None:
     saved = notice.ended(1_005_000, Checkpoint(1_004_000, 7))
     assert (saved.lost_s, saved.reported, saved.step) == (2, True, 7)
     assert (silent.since(), saved.since()) == (
-        "the start, as it reported no checkpoint",
+        "the start, as it reported no checkpoint,",
         "the checkpoint of step 7",
     )
 
@@ -97,3 +104,13 @@ def test_a_session_that_states_how_often_it_saves_loses_no_more_than_that() -> N
     stated = replace(receipt(1_000_000), saved_ms=990_000, saves_every_s=10)
     assert (stated.lost_s, stated.since()) == (20, "its last save, as it saves every 10 s,")
     assert stated.ended(1_000_000, Checkpoint(995_000, 3)).since() == "the checkpoint of step 3"
+
+
+def test_a_session_is_named_to_its_own_user_only() -> None:
+    assert named_to("ana", user="ana", session_id="s-1", name="train") == "session train"
+    assert named_to("ana", user="ana", session_id="s-1") == "session s-1"
+    assert named_to("ana", user="ben", session_id="s-1", name="train") == "a session of another user"
+
+
+def test_one_kernel_is_not_many() -> None:
+    assert [kernels_text(count) for count in (1, 2)] == ["1 kernel", "2 kernels"]

@@ -24,7 +24,7 @@ from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
-from sokovan.domain.lifecycle.eviction import CONSOLIDATE, RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE, RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt, named_to
 from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -218,11 +218,11 @@ def _receipt_text(every: Sequence[_Victim], taker: SessionSpec) -> str:
     more = f", and of {len(every) - _LISTED_MAX} more sessions" if len(every) > _LISTED_MAX else ""
     lost_s = sum(one.session.evictions[-1].lost_s for one in every)
     kernels = sum(len(one.kernels) for one in every)
-    text = f"{kernels} kernels are evicted for it ({named}{more}), which loses {lost_s} slot seconds of work"
+    evicted = "1 kernel is evicted" if kernels == 1 else f"{kernels} kernels are evicted"
+    text = f"{evicted} for it ({named}{more}), which loses {lost_s} slot seconds of work"
     return text[:DETAIL_MAX]
 
 
 def _named(session: SessionSpec, reader: SessionSpec) -> str:
     """A session in the history of another, whose user may not know it."""
-    same = session.owner.user == reader.owner.user
-    return f"session {session.session_id}" if same else "a session of another user"
+    return named_to(reader.owner.user, user=session.owner.user, session_id=session.session_id, name=session.name)

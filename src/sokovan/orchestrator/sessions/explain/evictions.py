@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, EvictionReceipt, waits_until_ms
+from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, EvictionReceipt, kernels_text, waits_until_ms
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.orchestrator.sessions.explain.explanations import PlannedVictim
@@ -79,7 +79,7 @@ def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...
     sessions = len({one.session_id for one in mine})
     lost_s = sum(one.lost_s for one in mine)
     detail = (
-        f"{mine[0].action} would take {len(mine)} kernels of {sessions} sessions, "
+        f"{mine[0].action} would take {kernels_text(len(mine))} of {sessions} session{'s' * (sessions > 1)}, "
         f"which would lose {lost_s} slot seconds of work"
     )
     return (Check(EVICTS, "ok", detail),)

@@ -15,6 +15,8 @@ from sokovan.domain.lifecycle.eviction import (
     ROOM_FREED,
     Checkpoint,
     EvictionReceipt,
+    kernels_text,
+    named_to,
 )
 from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -150,10 +152,10 @@ class TerminateSessions:
         lasted_s = ((receipt.ended_ms or receipt.at_ms) - receipt.at_ms) / 1000
         self._telemetry.observe("eviction_seconds", lasted_s, action=receipt.action)
         self._telemetry.count("evicted_slot_seconds_total", receipt.lost_s, action=receipt.action)
-        same = receipt.for_user == session.spec.owner.user
-        named = f"session {session.session_id}" if same else "a session of another user"
+        spec = session.spec
+        named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
         detail = (
-            f"{receipt.kernels} kernels of {named} ended {lasted_s:.0f} s after their notice; "
+            f"{kernels_text(receipt.kernels)} of {named} ended {lasted_s:.0f} s after their notice; "
             f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"
         )
         await self._writer.note([receipt.for_session], by_coordinator(ROOM_FREED, detail))
