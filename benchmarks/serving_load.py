@@ -90,6 +90,10 @@ class Serving:
         lines = self.client.deployments.events(NAME).lines
         return next((f"rolled back: {one.detail}" for one in reversed(lines) if one.after == "rolling_back"), "?")
 
+    def active_engine(self) -> int:
+        """The process of the engine of a replica that serves."""
+        return process_at(next(one.port for one in self.view.replicas if one.port and one.status == "active"))
+
     def engine(self, index: int = 0) -> int:
         """The process of the engine of a replica."""
         return process_at(next(one.port for one in self.view.replicas if one.ordinal == index and one.port))
@@ -210,6 +214,33 @@ def modes() -> Figures:
                 wait(seconds)
             found[mode] = ends.figures()
     return found
+
+
+def mixed() -> Figures:
+    """Replicas of six are killed, stopped, reset, answer 503 and hang, one after the other under one load."""
+    with serving(6, "--tokens-per-second", "200") as found:
+        headers = {"authorization": f"Bearer {found.target.key}"}
+        url = f"{found.target.url}/d/{NAME}/toy/mode"
+        stopped: list[int] = []
+
+        def fault(name: str) -> None:
+            if name == "kill":
+                os.kill(found.active_engine(), signal.SIGKILL)
+            elif name == "stop":
+                stopped.append(found.active_engine())
+                os.kill(stopped[-1], signal.SIGSTOP)
+            else:
+                httpx2.post(url, json={"mode": name}, headers=headers, trust_env=False, timeout=30)
+
+        with load(found.target, PER_S) as ends:
+            for name in ("kill", "unavailable", "stop", "refuse", "kill", "cut", "hang", "kill"):
+                wait(8)
+                fault(name)
+            wait(60)
+        for engine in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(engine, signal.SIGCONT)
+        return {**ends.figures(), "failed before a byte": ends.failed - ends.cut}
 
 
 def dead() -> Figures:
@@ -435,9 +466,9 @@ def _used(found: Serving, token: str, expected: int) -> int:
 
 
 CASES: dict[str, Callable[[], Figures]] = {
-    "kill": kill, "stop": stop, "modes": modes, "dead": dead, "rolling": rolling, "blue-green": blue_green,
-    "canary": canary, "zero": zero, "drain": drain, "proxy": proxy, "manager": manager, "ports": ports,
-    "usage": usage,
+    "kill": kill, "stop": stop, "modes": modes, "mixed": mixed, "dead": dead, "rolling": rolling,
+    "blue-green": blue_green, "canary": canary, "zero": zero, "drain": drain, "proxy": proxy, "manager": manager,
+    "ports": ports, "usage": usage,
 }  # fmt: skip
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from sokovan.proxy.control.engine_samples import sample
@@ -12,6 +15,7 @@ from sokovan.testing.servers.llama_engine import LlamaServer, write_model
 from sokovan.testing.servers.process import LOOPBACK
 from sokovan.testing.servers.toy_engine import ToyEngineServer
 from sokovan.wire.serving.route_table import EndpointEntry, ProbeTerms
+from tests.unit.proxy.running_proxy import LIMIT_S, call, proxy_with, route_of, table_of
 
 pytestmark = pytest.mark.server
 
@@ -108,3 +112,37 @@ def test_the_toy_engine_answers_embeddings_and_responses(toy: ToyEngineServer) -
     assert "".join(deltas) == whole.output_text
     assert whole.usage is not None
     assert whole.usage.output_tokens == 5
+
+
+async def test_a_client_that_leaves_llama_cpp_early_is_counted_as_the_engine_counts(llama: LlamaServer) -> None:
+    entry = EndpointEntry(
+        "k1.1", 1, LOOPBACK, llama.port, "ACTIVE", KEY, llama.name, probe=ProbeTerms(interval_ms=60_000),
+        event_usage="timings",
+    )  # fmt: skip
+    body = {"model": "chat", "messages": HELLO, "stream": True, "max_tokens": 200, "temperature": 0, "ignore_eos": True}
+    async with proxy_with(table_of(route_of(entry))) as proxy:
+        before = counted(llama)
+        reader, writer = await proxy.connect()
+        writer.write(call(body=json.dumps(body).encode()))
+        async with asyncio.timeout(LIMIT_S):
+            first = await reader.readuntil(b"data: {")
+            second = await reader.readuntil(b"data: {")
+        writer.transport.abort()
+        await proxy.until(lambda: not proxy.context.exchanges and not proxy.context.leaving)
+        proxy.context.ledger.close()
+        [usage] = proxy.context.ledger.unsent()
+        after = counted(llama)
+
+        assert b"timings" not in first + second, "what the proxy asked for is removed"
+        assert usage.estimated_requests == 0
+        assert usage.input_tokens > 0
+        made = after - before
+        # The engine decodes while it writes: a token of which nobody was told may be under way.
+        assert 0 < usage.output_tokens <= made <= usage.output_tokens + 2
+
+
+def counted(llama: LlamaServer) -> int:
+    """The tokens that the engine says it has predicted."""
+    text = httpx2.get(f"http://{LOOPBACK}:{llama.port}/metrics", headers={"authorization": f"Bearer {KEY}"}).text
+    [line] = [one for one in text.splitlines() if one.startswith("llamacpp:tokens_predicted_total ")]
+    return int(float(line.split()[1]))

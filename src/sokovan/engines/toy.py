@@ -258,10 +258,17 @@ class ToyEngine:
             return
         wants = body.get("stream_options") or {}
         await connection.begin_events()
-        events = streamed(path, answer, with_usage=isinstance(wants, dict) and bool(wants.get("include_usage")))
+        wanted = wants if isinstance(wants, dict) else {}
+        events = streamed(
+            path,
+            answer,
+            with_usage=bool(wanted.get("include_usage")),
+            continuous=bool(wanted.get("include_usage") and wanted.get("continuous_usage_stats")),
+        )
         for index, (name, event) in enumerate(events):
             if index < len(answer.words):
                 await self._pause(1)
+                connection.require_client()
                 self.counters.completion_tokens += 1
             if index == len(answer.words) // 2:
                 self._cut(connection)

@@ -138,6 +138,11 @@ class ToyConnection:
         while not self._reader.at_eof():
             await self._reader.read(HEAD_MAX)
 
+    def require_client(self) -> None:
+        """Require that the client has not closed its side. Raises ConnectionResetError."""
+        if self._reader.at_eof():
+            raise ConnectionResetError
+
     def abort(self) -> None:
         """Close at once, whatever was not sent."""
         self._writer.transport.abort()

@@ -53,10 +53,14 @@ class Answer:
     @property
     def usage(self) -> Json:
         """Tokens in the form of chat and completions."""
+        return self.usage_of(len(self.words))
+
+    def usage_of(self, words: int) -> Json:
+        """The tokens after so many words."""
         return {
             "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": len(self.words),
-            "total_tokens": self.prompt_tokens + len(self.words),
+            "completion_tokens": words,
+            "total_tokens": self.prompt_tokens + words,
             "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
         }
 
@@ -142,8 +146,11 @@ def whole(path: str, answer: Answer) -> Json:
     }
 
 
-def streamed(path: str, answer: Answer, *, with_usage: bool) -> Iterator[tuple[str, Json]]:
-    """The events of a streamed answer: a name, which may be empty, and a body each."""
+def streamed(path: str, answer: Answer, *, with_usage: bool, continuous: bool = False) -> Iterator[tuple[str, Json]]:
+    """The events of a streamed answer: a name, which may be empty, and a body each.
+
+    With `continuous` each has the usage so far, as `continuous_usage_stats` of other engines.
+    """
     if path == "/v1/responses":
         yield from _response_events(answer)
         return
@@ -154,6 +161,8 @@ def streamed(path: str, answer: Answer, *, with_usage: bool) -> Iterator[tuple[s
         delta = {"role": "assistant", "content": word} if index == 0 else {"content": word}
         content: Json = {"delta": delta} if chat else {"text": word}
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": None}
+        if continuous:
+            usage = {"usage": answer.usage_of(index + 1)}
         yield "", {**head, "choices": [choice], **usage}
     end: Json = {"delta": {}} if chat else {"text": ""}
     yield "", {**head, "choices": [{"index": 0, **end, "logprobs": None, "finish_reason": "stop"}], **usage}

@@ -54,8 +54,9 @@ class ProxyContext:
 
     `wall_ms` is the time of day; all time-outs use the monotonic clock of the loop. `exchanges`
     are the requests under way, `clients` the open connections, `unleased` the requests that
-    wait for a lease of their key's budget. `ask_key` asks the manager about a key. `listeners`
-    gives the sockets that listen at a port of this machine; None: not known.
+    wait for a lease of their key's budget, `leaving` the responses whose client has left.
+    `ask_key` asks the manager about a key. `listeners` gives the sockets that listen at a port
+    of this machine; None: not known.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -70,6 +71,7 @@ class ProxyContext:
     exchanges: set[Any] = field(default_factory=set)
     clients: set[Any] = field(default_factory=set)
     unleased: set[Any] = field(default_factory=set)
+    leaving: set[Any] = field(default_factory=set)
     held_bytes: int = 0
     table_ms: int = 0
     manager_seen_ms: int = 0

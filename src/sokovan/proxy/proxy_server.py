@@ -146,4 +146,6 @@ class ProxyServer:
         self._samples.close()
         for client in list(self._context.clients):
             client.leave()
+        for rest in list(self._context.leaving):
+            rest.end()
         self._pools.close()

@@ -8,6 +8,7 @@ from sokovan.proxy.http.heads import RequestHead, ResponseHead
 from sokovan.proxy.inference_call import InferenceCall, body_for
 from sokovan.proxy.response_relay import ResponseRelay
 from sokovan.proxy.routing.endpoint_state import EndpointState
+from sokovan.wire.serving.route_table import EventUsage, RouteEntry
 
 
 class RequestMessage:
@@ -48,7 +49,7 @@ class RequestMessage:
         """Head and body for an endpoint, the body as far as it came."""
         body = self.body()
         if self.call is not None:
-            body = body_for(self.call, body, endpoint.entry.upstream_model)
+            body = body_for(self.call, body, endpoint.entry.upstream_model, endpoint.entry.event_usage)
         length: int | None = len(body)
         if self.streams_up:
             length = self.head.length
@@ -59,10 +60,25 @@ class RequestMessage:
         )
         return head + body
 
-    def relay_for(self, head: ResponseHead) -> ResponseRelay:
-        """The relay of a response; one before the whole request ends the connection."""
+    def session_of(self, entry: RouteEntry) -> bytes:
+        """The session of the request for the policy `sticky`."""
+        if entry.policy != "sticky":
+            return b""
+        value = self.head.field(entry.sticky_header.encode()) if entry.sticky_header else b""
+        if value or not entry.sticky_cookie:
+            return value
+        wanted = entry.sticky_cookie.encode() + b"="
+        crumbs = (crumb.strip() for crumb in self.head.field(b"cookie").split(b";"))
+        return next((crumb[len(wanted) :] for crumb in crumbs if crumb.startswith(wanted)), b"")
+
+    def relay_for(self, head: ResponseHead, *, event_usage: EventUsage = "") -> ResponseRelay:
+        """The relay of a response; one before the whole request ends the connection.
+
+        `event_usage`: how the engine reports the usage of each event if it is asked for it.
+        """
         call = self.call if head.status < 300 else None
         removes = call is not None and call.adds_usage
-        relay = ResponseRelay(head, self.head, inference=call is not None, removes_usage=removes)
+        asked = event_usage if call is not None and call.may_add_event_usage else ""
+        relay = ResponseRelay(head, self.head, inference=call is not None, removes_usage=removes, event_usage=asked)
         relay.keep_alive = relay.keep_alive and self.ended
         return relay

@@ -5,22 +5,34 @@ from __future__ import annotations
 from sokovan.proxy.accounts.token_counts import BODY_MAX, EventFilter, TokenCount, count_in, estimate
 from sokovan.proxy.http.head_writer import CHUNKED_END, chunk, client_head
 from sokovan.proxy.http.heads import RequestHead, ResponseHead
+from sokovan.wire.serving.route_table import EventUsage
 
 
 class ResponseRelay:
     """One response on its way: its head is written anew, its body framed anew.
 
     `inference`: the response has usage. `removes_usage`: the usage chunk of its stream was
-    asked for by the proxy. `keep_alive` says whether the client's connection may go on.
+    asked for by the proxy, and `event_usage` the usage of its events. `keep_alive` says
+    whether the client's connection may go on.
     """
 
     __slots__ = ("_body", "_chunked", "_filter", "_kept_bytes", "_received_bytes", "_silent", "head", "keep_alive",
                  "streams")  # fmt: skip
 
-    def __init__(self, head: ResponseHead, request: RequestHead, *, inference: bool, removes_usage: bool) -> None:
+    def __init__(
+        self,
+        head: ResponseHead,
+        request: RequestHead,
+        *,
+        inference: bool,
+        removes_usage: bool,
+        event_usage: EventUsage = "",
+    ) -> None:
         self.head = head
-        self.streams = head.field(b"content-type").lower().startswith(b"text/event-stream")
-        self._filter = EventFilter(removes=removes_usage) if inference and self.streams else None
+        self.streams = head.streams
+        self._filter = None
+        if inference and self.streams:
+            self._filter = EventFilter(removes=removes_usage, event_usage=event_usage)
         self._body: list[bytes] | None = [] if inference and not self.streams else None
         self._kept_bytes = self._received_bytes = 0
         self._silent = request.method == b"HEAD"
@@ -45,6 +57,11 @@ class ResponseRelay:
         if not self._chunked:
             return data
         return chunk(data) + CHUNKED_END if ended else chunk(data)
+
+    @property
+    def ignored_bytes(self) -> bytes:
+        """Bytes that change nothing: a zero before the size of the next chunk."""
+        return b"0" if self._chunked else b""
 
     def broken_off(self, event: bytes) -> bytes | None:
         """The last bytes of a stream whose endpoint failed; None if only an abort tells."""

@@ -147,6 +147,13 @@ class NeverReached(ClientProblem):
     hint = "see why: sokovan session history NAME"
 
 
+class AlreadyEnded(ClientProblem):
+    """A session has ended, and what was asked for needs a running one."""
+
+    code = "session-ended"
+    hint = "its output is kept: sokovan logs NAME; start another: sokovan run"
+
+
 class StillWaiting(ClientProblem):
     """Timeout while waiting for a session; the session itself continues."""
 

@@ -55,6 +55,14 @@ def test_a_stream_has_a_chunk_per_token_its_usage_and_an_end(shared: ToyEngineSe
     assert len(chunks) == 8
 
 
+def test_each_chunk_has_the_usage_so_far_if_it_is_asked_for(shared: ToyEngineServer) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    _, raw = shared.post(CHAT, {**HELLO, "stream": True, "stream_options": options, "max_tokens": 3})
+    *chunks, usage, _end = events(raw)
+    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == [1, 2, 3, 3]
+    assert usage["usage"]["completion_tokens"] == 3
+
+
 def test_it_counts_the_tokens_that_it_reports(shared: ToyEngineServer) -> None:
     before = shared.metrics()
     _, raw = shared.post(CHAT, {**HELLO, "max_tokens": 11})

@@ -63,3 +63,9 @@ async def test_an_event_is_one_chunk_with_its_name() -> None:
     await writer.event("done", {"a": 1})
     await writer.end_events()
     assert written.content.endswith(b'\r\n\r\n1c\r\nevent: done\ndata: {"a": 1}\n\n\r\n0\r\n\r\n')
+
+
+async def test_a_client_that_has_closed_its_side_is_gone() -> None:
+    gone, _ = connection()
+    with pytest.raises(ConnectionResetError):
+        gone.require_client()

@@ -76,3 +76,34 @@ def test_a_body_that_is_no_call_is_refused(body: bytes) -> None:
 
     assert isinstance(found, ProxyRefusal)
     assert found.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "asks"),
+    [
+        (b'{"model":"m","stream":true}', CHAT, True),
+        (b'{"model":"m","stream":true,"n":1,"stream_options":{"include_usage":true}}', CHAT, True),
+        (b'{"model":"m"}', CHAT, False),
+        (b'{"model":"m","stream":true}', b"/v1/responses", False),
+        (b'{"model":"m","stream":true,"n":2}', CHAT, False),
+        (b'{"model":"m","stream":true,"prompt":["a","b"]}', b"/v1/completions", False),
+        (b'{"model":"m","stream":true,"stream_options":{"continuous_usage_stats":true}}', CHAT, False),
+        (b'{"model":"m","stream":true,"timings_per_token":true}', CHAT, False),
+    ],
+)
+def test_usage_of_each_event_is_asked_for_where_one_answer_is_streamed(body: bytes, path: bytes, asks: bool) -> None:
+    found = call(body, path)
+    given = json.loads(body)
+    usage = json.loads(body_for(found, body, "", "usage"))
+    timings = json.loads(body_for(found, body, "", "timings"))
+
+    assert found.may_add_event_usage is asks
+    if asks:
+        assert usage["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+        assert timings["timings_per_token"] is True
+        assert "continuous_usage_stats" not in timings["stream_options"]
+    else:
+        assert usage.get("stream_options", {}).get("continuous_usage_stats") == given.get("stream_options", {}).get(
+            "continuous_usage_stats"
+        )
+        assert timings.get("timings_per_token") == given.get("timings_per_token")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from sokovan.domain.checks import require_int, require_kind, require_tuple
 from sokovan.domain.cluster.mount_roots import is_beneath
@@ -135,7 +136,9 @@ class EngineDefinition:
     calls the model, which the gateway writes into requests. `checks_secret` says whether the
     engine refuses requests without the secret of its replica. A smoke request for one token
     goes to `smoke_path`; empty: none. The engine says at `metrics_path` how many requests it
-    has, in Prometheus's text format; empty: it does not.
+    has, in Prometheus's text format; empty: it does not. `event_usage` is how it says the
+    tokens so far with each event of a stream, if it is asked to: in the member `usage`, or
+    `timings`; empty: it cannot.
     """
 
     command: tuple[str, ...]
@@ -149,6 +152,7 @@ class EngineDefinition:
     checks_secret: bool = True
     smoke_path: str = ""
     metrics_path: str = ""
+    event_usage: Literal["", "usage", "timings"] = ""
 
     def __post_init__(self) -> None:
         what = f"definition of {self.upstream_model}"

@@ -140,6 +140,7 @@ def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int)
             smoke_path=definition.smoke_path if probe.smoke else "",
             metrics_path=definition.metrics_path,
         ),
+        event_usage=definition.event_usage,
     )
 
 

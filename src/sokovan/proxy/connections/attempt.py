@@ -7,9 +7,11 @@ whichever way it ended.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol
 
+from sokovan.proxy.connections.last_events import LastEvents
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
 from sokovan.proxy.connections.upstream_pools import FOREIGN, UpstreamPools
 from sokovan.proxy.context import ProxyContext
@@ -119,20 +121,27 @@ class Attempt:
         else:
             self._connect = self._pools.connect(endpoint, self._connected)
 
-    def close(self) -> None:
-        """Return the place; the connection is kept if the response was whole."""
+    def close(self, *, counted: Callable[[], None] | None = None) -> None:
+        """Return the place; the connection is kept if the response was whole.
+
+        With `counted`, the client has left: it is called when the rest that comes is counted.
+        """
         if self._closed:
             return
         self._closed = True
-        if self._connect is not None:
-            self._connect.cancel()
-        if self.connection is not None:
-            if self._whole:
-                self._pools.give(self.endpoint, self.connection, self.heard_ms)
-            else:
-                self.connection.abandon()
         self.endpoint.outstanding -= 1
         self.route.in_flight -= 1
+        if self._connect is not None:
+            self._connect.cancel()
+        connection = self.connection
+        if connection is None:
+            return
+        if self._whole:
+            self._pools.give(self.endpoint, connection, self.heard_ms)
+        elif counted is not None and self.relay is not None:
+            LastEvents(self._context, connection, self.relay, counted)
+        else:
+            connection.abandon()
 
     def note_failure(self, cause: str) -> None:
         """Count a failure of the endpoint."""
@@ -235,7 +244,7 @@ class Attempt:
             return
         self.progress = Progress.STREAMING
         message = self._owner.message
-        self.relay = message.relay_for(head)
+        self.relay = message.relay_for(head, event_usage=endpoint.entry.event_usage)
         if self._context.draining:
             self.relay.keep_alive = False
         # Sent with the first part of the body, which follows at once: one system call less.

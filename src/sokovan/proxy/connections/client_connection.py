@@ -8,7 +8,7 @@ import struct
 from asyncio import Protocol as ConnectionProtocol
 from typing import cast
 
-from sokovan.proxy.connections.exchange import Exchange
+from sokovan.proxy.connections.exchange import Exchange, ignored_bytes
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.http.chunks import ChunkDecoder
@@ -26,6 +26,8 @@ PIPELINED_BYTES_MAX = 64 << 10
 # Open connections of clients; each may need another one to an endpoint.
 CLIENTS_MAX = 10_000
 TOO_MANY = ProxyRefusal(503, "too-many-connections", f"{CLIENTS_MAX} clients are connected", retry_after_s=1)
+# On one machine a refusal comes at once, or when the loop has written; `overdue` finds those from farther away.
+REFUSED_S = 0.01
 _RESET = struct.pack("ii", 1, 0)
 
 
@@ -33,8 +35,9 @@ class ClientConnection(ConnectionProtocol):
     """Reads requests, and hands each to an Exchange; the next one waits for its end."""
 
     __slots__ = (
-        "_begun_ms", "_blocked", "_body_bytes", "_buffer", "_context", "_decoder", "_exchange", "_in_body", "_left",
-        "_lingers", "_looping", "_pipeline_full", "_pools", "_unwanted", "local", "peer", "transport",
+        "_begun_ms", "_blocked", "_body_bytes", "_buffer", "_context", "_decoder", "_exchange", "_half_closed",
+        "_in_body", "_left", "_lingers", "_looping", "_pipeline_full", "_pools", "_unwanted", "local", "peer",
+        "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -46,6 +49,7 @@ class ClientConnection(ConnectionProtocol):
         self._decoder: ChunkDecoder | None = None
         self._left = self._body_bytes = 0
         self._in_body = self._lingers = self._looping = self._pipeline_full = self._unwanted = self._blocked = False
+        self._half_closed = False
         self._begun_ms = context.now_ms()
         self.peer, self.local = b"", False
 
@@ -79,8 +83,30 @@ class ClientConnection(ConnectionProtocol):
         if exchange is not None:
             exchange.client_gone()
 
-    def eof_received(self) -> None:
-        """Close: a client that sends no more is taken to have left."""
+    def eof_received(self) -> bool:
+        """Answer what was asked before: a client may send no more, and still read.
+
+        One that has left sends the same, and its system refuses what is written to it: something
+        is written that a client which reads ignores.
+        """
+        exchange = self._exchange
+        ignored = None if exchange is None or self._in_body else ignored_bytes(exchange)
+        if ignored is None:
+            return False
+        self._half_closed = True
+        if ignored:
+            self.write(ignored)
+            self._close_if_gone()
+            self._context.loop.call_later(REFUSED_S, self._close_if_gone)
+        return True
+
+    def _close_if_gone(self) -> None:
+        """Close if the client has refused what was written."""
+        found = self.transport.get_extra_info("socket")
+        if found is None or self.transport.is_closing():
+            return
+        if found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """Pass back-pressure on to the endpoint; the next request waits too."""
@@ -133,6 +159,8 @@ class ClientConnection(ConnectionProtocol):
                     break
         finally:
             self._looping = False
+        if self._half_closed and self._exchange is None and not (self._blocked and self._buffer):
+            self.transport.close()
 
     def _read_request(self) -> bool:
         """Start one request; false if its head is not whole, or not accepted."""
@@ -201,7 +229,9 @@ class ClientConnection(ConnectionProtocol):
         self._exchange, self._lingers, self._buffer = None, True, b""
         self._begun_ms = self._context.now_ms()
         self._pipeline_full = self._unwanted = False
-        if not self.transport.is_closing():
+        if self._half_closed:
+            self.transport.close()
+        elif not self.transport.is_closing():
             self._set_reading()
             self.transport.write_eof()
 
@@ -226,7 +256,7 @@ class ClientConnection(ConnectionProtocol):
         self._begun_ms = self._context.now_ms()
         self._pipeline_full = self._unwanted = False
         self._set_reading()
-        if self._buffer:
+        if self._buffer or self._half_closed:
             self._read_requests()
 
     def abort(self) -> None:
@@ -251,7 +281,7 @@ class ClientConnection(ConnectionProtocol):
         self._set_reading()
 
     def _set_reading(self) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._half_closed:
             return
         if self._unwanted or self._pipeline_full or (self._blocked and self._exchange is None and not self._lingers):
             self.transport.pause_reading()
@@ -261,6 +291,8 @@ class ClientConnection(ConnectionProtocol):
     def overdue(self, now_ms: int) -> None:
         """Close a connection that is idle, or too slow, for too long."""
         age_ms = now_ms - self._begun_ms
+        if self._half_closed:
+            self._close_if_gone()
         if self._lingers:
             if age_ms > LINGER_MS:
                 self.transport.abort()

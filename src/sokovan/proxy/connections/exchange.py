@@ -32,6 +32,8 @@ _NOTHING_USED = TokenCount(0, 0)
 # How long a request waits for a lease of its key's budget while the manager is away. One
 # that is only slow is waited for as long as a replica.
 LEASE_WAIT_MS = 5_000
+# Any informational response may come before the response, and none needs to be read.
+INFORMED = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Exchange:
@@ -97,7 +99,7 @@ class Exchange:
             # The body is not worth reading, so the connection cannot go on.
             self._answer(self._refusal)
         elif head.expects_continue:
-            self._client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._client.write(INFORMED)
 
     def body_part(self, data: bytes) -> None:
         """Take over a part of the request's body."""
@@ -207,7 +209,7 @@ class Exchange:
             return False
         context, call = self._context, self.message.call
         now_ms = context.now_ms()
-        affinity = Affinity(self.key_id, self._session(route), call.chain if call else ())
+        affinity = Affinity(self.key_id, self.message.session_of(route.entry), call.chain if call else ())
         found = choose(
             route.pools,
             route.entry.policy,
@@ -226,18 +228,6 @@ class Exchange:
         # An endpoint may close an idle connection as the request comes: one that is not repeatable takes a new one.
         self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable and self._reuses)
         return True
-
-    def _session(self, route: RouteState[Any]) -> bytes:
-        """The session of a request for the policy `sticky`."""
-        entry = route.entry
-        if entry.policy != "sticky":
-            return b""
-        value = self.message.head.field(entry.sticky_header.encode()) if entry.sticky_header else b""
-        if value or not entry.sticky_cookie:
-            return value
-        wanted = entry.sticky_cookie.encode() + b"="
-        crumbs = (crumb.strip() for crumb in self.message.head.field(b"cookie").split(b";"))
-        return next((crumb[len(wanted) :] for crumb in crumbs if crumb.startswith(wanted)), b"")
 
     def _wait(self, route: RouteState[Any]) -> None:
         """Join the queue of the route, or refuse the request."""
@@ -434,13 +424,16 @@ class Exchange:
         route, attempt = self.route, self.attempt
         if self.queued and route is not None:
             self._leave(route)
+        counted_later = False
         if attempt is not None:
             self._relay = attempt.relay
-            attempt.close()
+            counted_later = self._left and attempt.relay is not None and self.message.call is not None
+            attempt.close(counted=self._settle if counted_later else None)
         self._context.exchanges.discard(self)
         self._context.unleased.discard(self)
         self._context.held_bytes -= self.message.size
-        self._settle()
+        if not counted_later:
+            self._settle()
         # Each refers to the other: without this, both wait for the garbage collector.
         self.attempt = None
         self._client.ended(keep_alive=keep_alive)
@@ -484,3 +477,16 @@ def serve_waiting(route: RouteState[Exchange]) -> None:
     waiting = route.queue.first()
     while waiting is not None and waiting.leave_queue():
         waiting = route.queue.first()
+
+
+def ignored_bytes(exchange: Exchange) -> bytes | None:
+    """Bytes that a client of this request ignores now; None after an upgrade.
+
+    They may be none: for a client of HTTP/1.0, or within a response with a length.
+    """
+    attempt = exchange.attempt
+    if attempt is not None and attempt.progress is Progress.SPLICED:
+        return None
+    if attempt is not None and attempt.relay is not None:
+        return attempt.relay.ignored_bytes
+    return INFORMED if exchange.message.head.minor == 1 else b""

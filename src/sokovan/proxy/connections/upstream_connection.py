@@ -71,6 +71,10 @@ class UpstreamConnection(ConnectionProtocol):
         self._informational = 0
         self.transport.write(data)
 
+    def hand_over(self, sink: ResponseSink) -> None:
+        """Bring the rest of the response to another."""
+        self._sink = sink
+
     def abandon(self) -> None:
         """Close at once; the request has ended without its response."""
         self._sink = None

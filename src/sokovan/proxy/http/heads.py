@@ -35,6 +35,8 @@ _COMMON_OPTIONS = {value: frozenset({value.lower()}) for value in (b"keep-alive"
 LINES_KEPT_MAX, LINE_KEPT_BYTES_MAX = 4_096, 512
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"proxy-authorization", b"cookie", b"set-cookie"})
 _lines_kept: dict[bytes, HeadField] = {}
+# Whole heads of responses, too.
+HEADS_KEPT_MAX = 1_024
 
 
 class BadHead(Exception):
@@ -76,7 +78,7 @@ class ResponseHead:
     """A response's head.
 
     `length` is that of the body; None with `chunked`, or if the body lasts until the
-    connection ends (`until_close`).
+    connection ends (`until_close`). `streams`: the body is a stream of events.
     """
 
     status: int
@@ -88,10 +90,14 @@ class ResponseHead:
     keep_alive: bool
     until_close: bool
     dropped: frozenset[bytes]
+    streams: bool = False
 
     def field(self, name: bytes) -> bytes:
         """The value of a field; empty if it is absent."""
         return self.known.get(name, b"")
+
+
+_heads_kept: dict[bytes, ResponseHead] = {}
 
 
 def read_request_head(block: bytes) -> RequestHead:
@@ -132,7 +138,22 @@ def read_request_head(block: bytes) -> RequestHead:
 
 
 def read_response_head(block: bytes, *, method: bytes) -> ResponseHead:
-    """The head of the response to a request of `method`. Raises BadHead."""
+    """The head of the response to a request of `method`. Raises BadHead.
+
+    Many responses of an engine within a second have the same head: it is parsed once.
+    """
+    kept = _heads_kept.get(block)
+    if kept is not None and method != b"HEAD":
+        return kept
+    head = _response_head(block, method)
+    if method != b"HEAD" and len(block) <= LINE_KEPT_BYTES_MAX and _CREDENTIALS.isdisjoint(head.known):
+        if len(_heads_kept) >= HEADS_KEPT_MAX:
+            _heads_kept.clear()
+        _heads_kept[block] = head
+    return head
+
+
+def _response_head(block: bytes, method: bytes) -> ResponseHead:
     line, fields, known = _read(block)
     start = _STATUS_LINE.fullmatch(line)
     if start is None:
@@ -154,6 +175,7 @@ def read_response_head(block: bytes, *, method: bytes) -> ResponseHead:
         keep_alive=not until_close and b"close" not in options and (later or b"keep-alive" in options),
         until_close=until_close,
         dropped=options,
+        streams=known.get(b"content-type", b"").lower().startswith(b"text/event-stream"),
     )
 
 

@@ -36,6 +36,7 @@ Sentence: TypeAlias = Annotated[str, Meta(max_length=2000)]
 EndpointStatus: TypeAlias = Literal["WARMING", "ACTIVE", "UNHEALTHY", "DRAINING"]
 RoutePolicy: TypeAlias = Literal["least-load", "prefix", "sticky", "round-robin"]
 RouteAccess: TypeAlias = Literal["private", "project", "public"]
+EventUsage: TypeAlias = Literal["", "usage", "timings"]
 KeyKind: TypeAlias = Literal["endpoint", "user"]
 
 
@@ -65,7 +66,9 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
     is the engine's name of the model, if it differs from the requested one. `listeners` are the
     sockets at its port, as a proxy noted them on its disk; the manager knows none. With
     `agent` it is on another machine: host and port are those of that agent's data listener,
-    which connects to `kernel_port` for the `ticket`.
+    which connects to `kernel_port` for the `ticket`. `event_usage` says how the engine reports
+    the tokens so far with each event of a stream, if it is asked to: as `usage` (asked for by
+    `continuous_usage_stats`), or as `timings` (by `timings_per_token`); empty: it cannot.
     """
 
     endpoint_id: Identifier
@@ -81,6 +84,7 @@ class EndpointEntry(Struct, frozen=True, omit_defaults=True):
     agent: Annotated[str, Meta(max_length=200)] = ""
     kernel_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     ticket: HeadText = ""
+    event_usage: EventUsage = ""
 
 
 class RevisionEntry(Struct, frozen=True, omit_defaults=True):

@@ -99,7 +99,7 @@ async def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
         assert await proxy.send(b"") == b""
 
 
-async def test_a_client_that_half_closes_is_taken_to_have_left() -> None:
+async def test_a_client_that_half_closes_within_its_request_is_taken_to_have_left() -> None:
     async with (
         engines(json_answer()) as (engine,),
         proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
@@ -110,6 +110,106 @@ async def test_a_client_that_half_closes_is_taken_to_have_left() -> None:
         async with asyncio.timeout(LIMIT_S):
             assert await reader.read() == b""
         await proxy.until(lambda: not proxy.context.clients)
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/d/chat/anything"])
+async def test_a_client_that_half_closes_after_its_request_gets_its_response(path: str) -> None:
+    noticed = asyncio.Event()
+
+    async def late(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        await noticed.wait()
+        await json_answer(b'{"late":1}')(request, writer)
+
+    async with engines(late) as (engine,), proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(call(path))
+        writer.write_eof()
+        async with asyncio.timeout(LIMIT_S):
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n", "it has noticed"
+            noticed.set()
+            answer = await reader.read()
+        writer.transport.abort()
+
+        assert status_of(answer) == 200
+        assert answer.endswith(b'{"late":1}')
+        assert proxy.context.counters.clients_gone == 0
+
+
+async def test_a_stream_goes_on_for_a_client_that_half_closes_during_it() -> None:
+    begun = asyncio.Event()
+
+    async def slow(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(b"9\r\ndata: 1\n\n\r\n")
+        await begun.wait()
+        writer.write(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+
+    async with engines(slow) as (engine,), proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(call())
+        async with asyncio.timeout(LIMIT_S):
+            head = await reader.readuntil(b"data: 1\n\n\r\n")
+            writer.write_eof()
+            [connection] = proxy.context.clients
+            await proxy.until(lambda: connection._half_closed)
+            begun.set()
+            rest = await reader.read()
+        writer.transport.abort()
+
+        assert status_of(head) == 200
+        # A zero before a size changes nothing; it shows whether the client is still there.
+        assert rest == b"09\r\ndata: 2\n\n\r\n0\r\n\r\n"
+
+
+async def test_requests_in_a_pipeline_are_all_answered_though_the_client_half_closes() -> None:
+    async with (
+        engines(json_answer()) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        one = b"GET /d/chat/%d HTTP/1.1\r\nHost: a\r\n" + AUTHORIZED + b"\r\n"
+        writer.write(one % 1 + one % 2 + one % 3 + b"GET /half HTTP/1.1\r\n")
+        writer.write_eof()
+        async with asyncio.timeout(LIMIT_S):
+            answers = await reader.read()
+        writer.transport.abort()
+
+        assert answers.count(b"HTTP/1.1 200 OK") == 3
+        assert [request.line for request in engine.requests] == [b"GET /%d HTTP/1.1" % number for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_closed_is_found_at_once(stream: bool) -> None:
+    async def never(request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+        if stream:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n")
+            writer.write(b"1\r\nx\r\n")
+        await request.reader.read()
+
+    async with engines(never) as (engine,), proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(call())
+        await proxy.until(lambda: len(engine.requests) == 1)
+        if stream:
+            await reader.readuntil(b"x\r\n")
+        writer.close()  # as a program that ends does: the same bytes as a half-closed connection
+        await proxy.until(lambda: not proxy.context.exchanges)
+
+        assert proxy.context.counters.clients_gone == 1
+        await proxy.until(engine.closed.is_set)
+
+
+async def test_an_old_client_that_half_closes_gets_no_informational_response() -> None:
+    async with (
+        engines(json_answer()) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        writer.write(b"GET /d/chat/x HTTP/1.0\r\nHost: a\r\n" + AUTHORIZED + b"\r\n")
+        writer.write_eof()
+        async with asyncio.timeout(LIMIT_S):
+            assert status_of(await reader.read()) == 200
         writer.transport.abort()
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sokovan.proxy.http import heads
 from sokovan.proxy.http.heads import (
+    HEADS_KEPT_MAX,
     LINE_KEPT_BYTES_MAX,
     LINES_KEPT_MAX,
     BadHead,
@@ -220,3 +221,20 @@ def test_bytes_at_random_are_refused_with_one_error(content: bytes) -> None:
     for read in (read_request_head, lambda block: read_response_head(block, method=b"GET")):
         with pytest.raises(BadHead):
             read(content)
+
+
+def test_heads_of_responses_that_are_kept_are_bounded_and_never_credentials() -> None:
+    for number in range(HEADS_KEPT_MAX + 5):
+        read_response_head(b"HTTP/1.1 200 OK\r\nX-Number: %d\r\n" % number, method=b"GET")
+    secret = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\n"
+    read_response_head(secret, method=b"GET")
+
+    assert 0 < len(heads._heads_kept) <= HEADS_KEPT_MAX
+    assert secret not in heads._heads_kept
+
+
+def test_the_same_head_has_no_body_in_a_response_to_head() -> None:
+    block = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"
+    for _ in range(2):
+        assert read_response_head(block, method=b"GET").length == 7
+        assert read_response_head(block, method=b"HEAD").length == 0

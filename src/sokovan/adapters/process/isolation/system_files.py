@@ -100,6 +100,8 @@ def bound_files(names: Sequence[str], *, source: Path = ETC) -> list[str]:
 
 
 def _make_folders(folder: Path, root: Path) -> None:
+    if folder.is_dir():
+        return
     missing = [one for one in (folder, *folder.parents) if root in one.parents and not one.is_dir()]
     for one in reversed(missing):
         one.mkdir(mode=_FOLDER_MODE, exist_ok=True)

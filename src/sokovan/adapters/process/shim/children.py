@@ -12,6 +12,7 @@ import termios
 from sokovan.adapters.process.shim import system_calls
 from sokovan.adapters.process.shim.control_groups import ControlGroups, write_text
 from sokovan.adapters.process.shim.machine_folders import folder_failure, open_folder
+from sokovan.adapters.process.shim.processes import read_text
 from sokovan.adapters.process.shim.thread_account import rights_of
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ PATH_FAILED = "path-unavailable"
 # If the machine runs out of memory, a kernel is killed before its shim and the agent.
 _MEMORY_KILLER_SCORE = "500"
 _OPEN_FILES_MIN = 3
+_IGNORED_LINE = "SigIgn:"
 _CHILD_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -221,13 +223,25 @@ def _fork_again() -> None:
 
 
 def _reset_signals() -> None:
-    """Restore default dispositions: ignored signals survive exec, also those of `nohup`."""
+    """Restore default dispositions: ignored signals survive exec, also those of `nohup`.
+
+    Handlers do not, so that the others need no call each.
+    """
     signal.set_wakeup_fd(-1)
-    for number in range(1, signal.NSIG):
-        if number not in {signal.SIGKILL, signal.SIGSTOP}:
-            with contextlib.suppress(OSError, ValueError):
-                signal.signal(number, signal.SIG_DFL)
+    for number in _ignored_signals():
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _ignored_signals() -> list[int]:
+    """The signals that this process ignores; all if the system does not say."""
+    listed = [line for line in read_text("/proc/self/status").splitlines() if line.startswith(_IGNORED_LINE)]
+    known = [number for number in range(1, signal.NSIG) if number not in {signal.SIGKILL, signal.SIGSTOP}]
+    if not listed:
+        return known
+    mask = int(listed[0].removeprefix(_IGNORED_LINE), 16)
+    return [number for number in known if mask >> (number - 1) & 1]
 
 
 def _use_streams(streams: tuple[int, int, int]) -> None:

@@ -35,6 +35,8 @@ _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
 _SANDBOX_PAUSE_S = 0.003
+# The system kills what is left in a sandbox that has ended. All processes are read only if that takes longer.
+_SANDBOX_END_S = 0.1
 _NO_PROGRAM = "bwrap: execvp "
 # The account of the kernel may not enter the folder that the session works in.
 _NO_FOLDER = "bwrap: Can't chdir to "
@@ -65,6 +67,7 @@ class Shim:
         self.poll = select.poll()
         self.pid = 0
         self.status: int | None = None
+        self.ended_s = 0.0
         # As of the last look at its children.
         self.childless = False
         self.deadline: float | None = None
@@ -149,6 +152,8 @@ class Shim:
             self.deadline = now  # nothing is left to do in the rest of the grace period
         if self.deadline is None or (self.status is None and now < self.deadline):
             return False  # scanning the process table is expensive
+        if self._is_sandbox_ending(now):
+            return False
         if now >= self.deadline:
             self.ending_since = self.ending_since or now
             if self._members():
@@ -158,6 +163,11 @@ class Shim:
         if left and self.ending_since is not None and now - self.ending_since > _UNKILLABLE_AFTER_S:
             self._set_reason(f"does not die: pid {left[0].pid}")
         return self.status is not None and not left
+
+    def _is_sandbox_ending(self, now: float) -> bool:
+        """Whether a sandbox has just ended, and what is left of it is being killed."""
+        is_recent = self.status is not None and now < self.ended_s + _SANDBOX_END_S
+        return self.sandboxed and is_recent and not self._is_childless()
 
     def _poll_timeout_ms(self) -> int | None:
         if self.deadline is None:
@@ -190,7 +200,7 @@ class Shim:
                 return
             code = os.waitstatus_to_exitcode(status)
             if pid == self.pid:
-                self.status = code
+                self.status, self.ended_s = code, time.monotonic()
                 self.memory.peak = usage.ru_maxrss << 10
             for caller in self.listener.callers.values():
                 if caller.command == pid:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
-from sokovan.sdk.errors import ClientProblem, InvalidSetting
+from sokovan.sdk.errors import AlreadyEnded, ClientProblem, InvalidSetting
 
 if TYPE_CHECKING:
     from sokovan.sdk.aio.client import AsyncClient
@@ -96,7 +96,14 @@ async def _forward(server: ServerOptions, name: str, wanted: list[Forwarding], *
 async def known_ports(
     client: AsyncClient, session: SessionView, wanted: list[Forwarding], kernel: int
 ) -> list[Forwarding]:
-    """The wanted ports, or all of the kernel. Raises InvalidSetting for others."""
+    """The wanted ports, or all of the kernel. Raises InvalidSetting, AlreadyEnded."""
+    from sokovan.sdk.core.states import is_final  # noqa: PLC0415  # it loads with the client
+
+    if is_final(session):
+        raise AlreadyEnded(
+            f"session {session.name} has ended ({session.status}): nothing listens at its ports",
+            hint=f"its output is kept: sokovan logs {session.name}; start another: sokovan run",
+        )
     kernels = await client.kernels.list(session.id)
     ports = next((one.ports for one in kernels if one.index == kernel), {})
     if not ports:

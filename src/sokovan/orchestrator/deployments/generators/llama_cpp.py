@@ -52,6 +52,7 @@ class LlamaCppGenerator(DefinitionGenerator):
             probe=probe_of(request, "/health"),
             smoke_path=CHAT,
             metrics_path=METRICS,
+            event_usage="timings",
             upstream_model=request.served_name,
             concurrency_max=concurrency,
         )

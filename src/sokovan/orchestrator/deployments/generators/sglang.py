@@ -40,6 +40,7 @@ class SglangGenerator(DefinitionGenerator):
             probe=probe_of(request, "/health"),
             smoke_path=CHAT,
             metrics_path=METRICS,
+            event_usage="usage",
             upstream_model=request.served_name,
             concurrency_max=request.concurrency_max or 256,
         )

@@ -26,6 +26,8 @@ TERMINATION_TIMEOUT = "termination-timeout"
 _OVERDUE_DOUBLINGS_MAX = 6
 # Sessions withdrawn in one sweep of a scaling group; the rest follows in the next.
 _WITHDRAWN_AT_ONCE_MAX = 1_000
+# Steps of the coordinator itself, for a large session in slices: the kernels of the last one wait for the others.
+_OWN_STEPS = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARED})
 _TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION, Need.KERNEL_END)
 
 
@@ -98,13 +100,14 @@ class EnforceDeadlines:
         overtime = self._overtime(session)
         if overtime is not None:
             return [SessionStep(KernelTrigger.EXPIRED, overtime, alive_kernels(session))]
-        timed = _timed(session)
+        timed, moved_ms = _timed(session), _moved_ms(session)
         for kernel in session.kernels:
             if kernel.status is KernelStatus.TERMINATING:
                 steps += self._termination(kernel, agents, grace_s=_grace_s(session))
             elif kernel.status in timed:
                 seconds = KERNEL.deadlines[kernel.status].seconds
-                if seconds is not None and self._exceeds(kernel.since_ms, seconds):
+                since_ms = moved_ms if kernel.status in _OWN_STEPS else kernel.since_ms
+                if seconds is not None and self._exceeds(since_ms, seconds):
                     detail = f"kernel {kernel.index} was {kernel.status} for more than {seconds} s"
                     change = by_coordinator(f"{kernel.status}-timeout", detail)
                     expired = SessionStep(KernelTrigger.EXPIRED, change, (kernel.kernel_id,))
@@ -162,6 +165,11 @@ def _grace_s(session: SessionRecord) -> int:
     """The grace period of its kernels, which delays their deadlines."""
     forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
     return 0 if forced else session.spec.stop_grace_s
+
+
+def _moved_ms(session: SessionRecord) -> int:
+    """When a kernel of the session moved last."""
+    return max((kernel.since_ms for kernel in session.kernels), default=0)
 
 
 def _timed(session: SessionRecord) -> frozenset[KernelStatus]:

@@ -17,7 +17,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.intake.images import choose_image, mount_requirements
 from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
 from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaults
-from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
+from sokovan.orchestrator.sessions.intake.reference_validators import names, queue_of
 from sokovan.orchestrator.sessions.intake.resource_calculator import ResourceCalculator
 from sokovan.orchestrator.sessions.intake.scaling_group_resolver import (
     GroupChoice,
@@ -122,9 +122,13 @@ class Preparer:
             kernel_disk_max=disk_limit(query),
         )
 
-    def copied(self, spec: SessionSpec) -> SessionSpec:
-        """A session equal to another one but for its generated name and its ids."""
-        return spec.copied(self._ids.new, name=self._names(), array=spec.array)
+    def copied(self, spec: SessionSpec, query: IntakeQuery) -> SessionSpec:
+        """The requested session, equal to another one but for its name and its ids.
+
+        Raises InvalidRequest if the name is not valid, or taken.
+        """
+        check_name(query)
+        return spec.copied(self._ids.new, name=query.request.name or self._names(), array=spec.array)
 
     def _kernels(self, request: SessionRequest, resolved_group: ResolvedGroup) -> Iterator[KernelSpec]:
         # Those of a role are equal but for their ids.
@@ -183,14 +187,25 @@ def resolve(query: IntakeQuery, calculator: ResourceCalculator) -> Resolution:
     return Resolution(choice, tuple(resolved), tuple(problems))
 
 
+def check_name(query: IntakeQuery) -> None:
+    """Validate the name of a request that is valid else. Raises InvalidRequest."""
+    problems = list(names(query))
+    if problems:
+        raise _name_refusal(query, problems)
+
+
+def _name_refusal(query: IntakeQuery, problems: Sequence[Problem]) -> InvalidRequest:
+    is_name_alone = query.context.namesake is not None and len(problems) == 1
+    return (NameTaken if is_name_alone else InvalidRequest)(problems)
+
+
 def _refusal(query: IntakeQuery, choice: GroupChoice, problems: Sequence[Problem]) -> InvalidRequest:
     """The error of a request with problems; the clearest code that applies."""
     if choice.is_private:
         return PrivateScalingGroup(problems)
     if are_about_folders(problems, query):
         return FolderRefused(problems)
-    is_name_alone = query.context.namesake is not None and len(problems) == 1
-    return (NameTaken if is_name_alone else InvalidRequest)(problems)
+    return _name_refusal(query, problems)
 
 
 def _image(query: IntakeQuery, group: KernelGroup) -> Image | None:

@@ -15,7 +15,7 @@ from sokovan.domain.records import DETAIL_MAX, SUBMITTED, Change, SessionRecord,
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.array_control import KERNELS_TOGETHER, ArrayStorage, BegunArray, begun_earlier
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
-from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer
+from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer, check_name
 from sokovan.orchestrator.sessions.intake.validation_context import (
     Dependencies,
     DependencyReader,
@@ -62,8 +62,10 @@ class _Entry(NamedTuple):
 
     def is_like(self, other: _Entry) -> bool:
         """Whether this request becomes the same session as another, but for name and ids."""
-        unnamed = not (self.request.name or self.request.depends_on)
-        return unnamed and (self.pools is other.pools, self.caller, self.request) == (True, other.caller, other.request)
+        if self.request.depends_on or self.pools is not other.pools or self.caller != other.caller:
+            return False
+        same_name = self.request.name == other.request.name
+        return (self.request if same_name else replace(self.request, name=other.request.name)) == other.request
 
 
 class _BatchPreparer:
@@ -86,12 +88,24 @@ class _BatchPreparer:
         return prepared
 
     async def _prepared(self, entry: _Entry) -> tuple[IntakeContext, PreparedSession]:
+        request, caller = entry.request, entry.caller
         if self._last is not None and entry.is_like(self._last[0]):
             _, context, first = self._last
-            return context, first._replace(spec=self._preparer.copied(first.spec))
-        context = await self._reader.of(entry.request, entry.caller, pools=entry.pools, dependencies=entry.dependencies)
-        prepared = self._preparer.prepare(IntakeQuery(entry.request, entry.caller, context))
-        self._last = entry, context, prepared
+            namesake = await self._reader.namesake(request.name, caller.owner.user)
+            query = IntakeQuery(request, caller, replace(context, namesake=namesake) if namesake else context)
+            return context, first._replace(spec=self._preparer.copied(first.spec, query))
+        context = await self._reader.of(request, caller, pools=entry.pools, dependencies=entry.dependencies)
+        free = replace(context, namesake=None)
+        query = IntakeQuery(request, caller, context)
+        try:
+            prepared = self._preparer.prepare(IntakeQuery(request, caller, free))
+        except InvalidRequest:
+            if context.namesake is None:
+                raise
+            # With all problems, that of the name among them.
+            return context, self._preparer.prepare(query)
+        self._last = entry, free, prepared
+        check_name(query)
         return context, prepared
 
 

@@ -125,6 +125,7 @@ class IntakeContextReader:
         self.unit = unit
         self._items = _CatalogCache(unit.catalog)
         self.admitted: dict[str, int] = {}  # new sessions by user
+        self._namesakes: dict[tuple[str, str], SessionSummary | ArrayRecord | None] = {}
 
     async def of(
         self, request: SessionRequest, caller: Caller, *, pools: Pools, dependencies: Dependencies
@@ -147,9 +148,17 @@ class IntakeContextReader:
             policies=await _policies(items, caller, group if is_member(caller, group) else None),
             group=group,
             dependencies=dependencies,
-            namesake=await _namesake(self.unit, request.name, caller.owner.user),
+            namesake=await self.namesake(request.name, caller.owner.user),
             is_alone=bool(request.mounts or request.workdir) and await is_alone(self.unit),
         )
+
+    async def namesake(self, name: str, user: str) -> SessionSummary | ArrayRecord | None:
+        """The user's session or array of this name that has not ended; read once."""
+        if not name:
+            return None
+        if (user, name) not in self._namesakes:
+            self._namesakes[user, name] = await _namesake(self.unit, name, user)
+        return self._namesakes[user, name]
 
 
 async def is_alone(unit: UnitOfWork) -> bool:

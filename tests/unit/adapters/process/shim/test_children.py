@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.process.shim import children as children_module
 from sokovan.adapters.process.shim.children import Child, NotStarted
 from sokovan.adapters.process.shim.control_groups import ControlGroups
 
@@ -74,6 +75,20 @@ def test_signals_are_as_a_program_expects_them(name: str) -> None:
     finally:
         signal.signal(number, before)
     assert (ended, output) == (-number, b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("Name:\tx\nSigIgn:\t0000000000001001\n", {signal.SIGHUP, signal.SIGPIPE}),
+        ("", {*range(1, signal.NSIG)} - {signal.SIGKILL, signal.SIGSTOP}),
+    ],
+)
+def test_signals_that_are_ignored_are_reset_and_all_if_the_system_does_not_say(
+    status: str, expected: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children_module, "read_text", lambda _path: status)
+    assert set(children_module._ignored_signals()) == expected
 
 
 def test_limits_hold_in_the_program() -> None:

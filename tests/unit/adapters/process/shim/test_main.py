@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from shutil import rmtree
+from types import SimpleNamespace
 
 import pytest
 
@@ -118,3 +119,28 @@ def test_all_processes_are_read_only_if_the_shim_has_children(monkeypatch: pytes
     shim.childless = False
     assert shim._members() == []
     assert len(reads) == 1
+
+
+@pytest.mark.parametrize(("sandboxed", "ago_s", "scans"), [(True, 0.0, False), (True, 1.0, True), (False, 0.0, True)])
+def test_what_a_sandbox_leaves_is_waited_for_before_all_processes_are_read(
+    sandboxed: bool,
+    ago_s: float,
+    scans: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shim = main.Shim.__new__(main.Shim)
+    shim.groups, shim.sandboxed, shim.has_notice, shim.childless = ControlGroups(0, {}), sandboxed, False, False
+    shim.status, shim.ended_s, shim.deadline, shim.ending_since = 0, 100.0 - ago_s, None, None
+    reads = list[int]()
+
+    def descendants(pid: int) -> list[processes.Process]:
+        reads.append(pid)
+        return []
+
+    monkeypatch.setattr(main, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(processes, "descendants", descendants)
+    assert shim._has_ended() is scans
+    assert bool(reads) is scans
+    shim.childless = True
+    monkeypatch.setattr(processes, "children", lambda _pid: [])
+    assert shim._has_ended(), "the last of the sandbox was removed"

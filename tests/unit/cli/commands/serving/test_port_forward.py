@@ -6,7 +6,8 @@ import pytest
 
 from sokovan.cli.commands.serving.port_forward import Forwarding, read_forwarding
 from sokovan.sdk.errors import InvalidSetting
-from tests.unit.cli.canned_server import Sokovan
+from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.views import session
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,15 @@ def test_an_invalid_command_is_a_usage_error(sokovan: Sokovan, words: tuple[str,
     status, _, err = sokovan("port-forward", *words)
     assert status == 2
     assert message in err
+
+
+@pytest.mark.parametrize("status", ["terminated", "cancelled"])
+def test_a_session_that_has_ended_is_refused_before_anything_listens(
+    server: CannedServer, sokovan: Sokovan, status: str
+) -> None:
+    server.says("GET sessions/ddp", session(status=status))
+    code, out, err = sokovan("port-forward", "ddp")
+    assert (code, out) == (1, "")
+    assert f"has ended ({status})" in err
+    assert "sokovan logs" in err
+    assert "[session-ended]" in err

@@ -18,6 +18,7 @@ def test_a_file_is_served_with_as_many_slots_as_the_proxy_sends_requests() -> No
         *("--alias", "m", "--metrics", "--parallel", "8"),
     )
     assert found.environment == {"HF_HUB_OFFLINE": "1", "LLAMA_API_KEY": KEY}
+    assert found.event_usage == "timings"
     assert (found.concurrency_max, found.upstream_model) == (8, "m")
 
 

@@ -11,6 +11,7 @@ KEY = "key"
 def test_the_command_names_model_port_and_key() -> None:
     asked = EngineRequest(variant="sglang", model="Qwen/Qwen3-8B", served_name="qwen", accelerators=4, secret=KEY)
     found = SglangGenerator().define(asked)
+    assert found.event_usage == "usage"
     assert found.command == (
         *("python", "-m", "sglang.launch_server", "--model-path", "Qwen/Qwen3-8B", "--host", "127.0.0.1"),
         *("--port", "{port}", "--served-model-name", "qwen", "--tp", "4", "--enable-metrics", "--api-key", KEY),

@@ -15,4 +15,5 @@ def test_the_engine_knows_the_model_by_its_own_id() -> None:
         *("--port", "{port}", "--num-shard", "1"),
     )
     assert found.environment == {"API_KEY": KEY}
+    assert found.event_usage == ""
     assert found.upstream_model == "a/b"

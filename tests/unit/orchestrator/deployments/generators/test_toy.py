@@ -15,3 +15,4 @@ def test_the_engine_understands_its_command() -> None:
     options = read_options(found.command[2:])
     assert (options.host, options.port, options.model, options.tokens) == ("127.0.0.1", 8000, "m", 3)
     assert found.environment == {KEY_VARIABLE: KEY}
+    assert found.event_usage == "usage"

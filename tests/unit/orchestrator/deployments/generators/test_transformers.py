@@ -12,4 +12,5 @@ def test_the_engine_knows_the_model_by_its_own_name() -> None:
         *("transformers", "serve", "a/b", "--host", "127.0.0.1", "--port", "{port}", "--continuous-batching"),
     )
     assert found.upstream_model == "a/b"
+    assert found.event_usage == ""
     assert not found.checks_secret

@@ -19,3 +19,4 @@ def test_the_command_divides_the_model_over_the_accelerators_and_waits_for_runni
     )
     assert found.environment == {"VLLM_API_KEY": KEY}
     assert (found.probe.path, found.upstream_model) == ("/health", "qwen")
+    assert found.event_usage == "usage"

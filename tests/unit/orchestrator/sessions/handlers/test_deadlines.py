@@ -1,5 +1,6 @@
 """Nothing lasts longer than it may, by the store's time."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -11,14 +12,15 @@ from sokovan.domain.lifecycle.retry import RetryPolicy
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, User
-from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.domain.records import KernelMove, KernelRecord, SessionRecord
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import NO_SLOTS, SlotLimits
 from sokovan.orchestrator.sessions.handlers.deadlines import _timed
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.simple_work import ONE_CPU, work_spec
-from sokovan.testing.stored_cluster import DEFAULT_GROUP
+from sokovan.testing.stored_cluster import BY_COORDINATOR, DEFAULT_GROUP
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -251,3 +253,28 @@ def test_prepared_kernels_have_no_deadline_while_the_first_rank_waits(first: Ker
     spec = work_spec("s", kernels=2, min_kernels=1)
     session = SessionRecord(SessionId("s"), spec, SessionStatus.PREPARED, 1, Goal.RUN, 0, kernels)
     assert (KernelStatus.PREPARED in _timed(session)) is (first is KernelStatus.PREPARED)
+
+
+async def _moved(move: KernelMove, unit: UnitOfWork) -> None:
+    await unit.sessions.move_kernels([move], BY_COORDINATOR)
+
+
+@pytest.mark.slow
+async def test_kernels_that_wait_for_the_slices_before_them_are_not_late(cluster: OrchestratedCluster) -> None:
+    await cluster.agent("a1")
+    await cluster.submit("s", kernels=3, retry=ONCE)
+    await cluster.stored.place("s", "a1", "a1", "a1")
+    # Another kernel is moved every 40 s, as by a coordinator that has much to do.
+    coordinator = cluster.coordinator
+    coordinator.handlers = tuple(
+        handler for handler in coordinator.handlers if handler.name not in {"prepare", "start"}
+    )
+    for index in range(2):
+        await cluster.pass_time(40, step_s=5)
+        kernel = (await cluster.session("s")).kernels[index]
+        move = KernelMove(kernel, KernelTrigger.PREPARATION_STARTED)
+        await cluster.store.run(partial(_moved, move))
+    await cluster.pass_time(40, step_s=5)
+    assert (await cluster.session("s")).cause is None
+    await cluster.pass_time(30, step_s=5)
+    assert (await cluster.session("s")).cause == "scheduled-timeout"

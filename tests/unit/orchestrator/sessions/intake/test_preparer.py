@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.ids import ArrayId, ScalingGroupName
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.problems import InvalidRequest
+from sokovan.domain.problems import InvalidRequest, NameTaken
+from sokovan.domain.records import ArrayRecord
 from sokovan.domain.session import (
     EndPolicy,
     KernelSpec,
@@ -43,6 +44,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "mem"]), st.text(max_size=4) |
 
 
 CPUS = ScalingGroup(ScalingGroupName("cpus"), known_slots=("cpu", "mem"))
+ARRAY = ArrayRecord(ArrayId("a-1"), "b", Owner(), "default", "default", "0-3", 4)
 GPUS = ScalingGroup(ScalingGroupName("gpus"), known_slots=("cpu", "mem", "cuda.device"))
 
 
@@ -128,9 +130,18 @@ def test_the_kernels_of_a_gang_are_checked_once_for_each_role(monkeypatch: pytes
     monkeypatch.setattr(KernelSpec, "__post_init__", noting)
     spec = prepared(size=20, command=("run",))
     assert [one.group for one in checked] == ["main", "sub"]
-    copies = preparer().copied(spec)
+    copies = preparer().copied(spec, query_for(size=20, command=("run",)))
     assert len({one.kernel_id for one in (*spec.kernels, *copies.kernels)}) == 40
     assert len(checked) == 2
+
+
+def test_a_copy_has_the_name_of_its_own_request_which_is_checked() -> None:
+    spec = prepared(name="a")
+    assert [preparer().copied(spec, query_for(name=name)).name for name in ("b", "c")] == ["b", "c"]
+    with pytest.raises(NameTaken, match="taken by your array"):
+        preparer().copied(spec, query_for({"namesake": ARRAY}, name="b"))
+    with pytest.raises(InvalidRequest, match="letters, digits"):
+        preparer().copied(spec, query_for(name="-"))
 
 
 def test_an_elastic_session_starts_with_its_main_kernel_at_least() -> None:

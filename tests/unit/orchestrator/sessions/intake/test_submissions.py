@@ -206,6 +206,19 @@ async def test_preparing_stores_nothing_however_often(times: int) -> None:
         assert await on.stored() == 0
 
 
+async def test_what_equal_requests_have_in_common_is_read_once() -> None:
+    async with controller_harness() as on:
+        await on.cluster.agent("a1")
+        counts = []
+        for name, many in (("a", 2), ("b", 40)):
+            first = await on.submit(name=name)
+            with recorded_statements(on.cluster) as statements:
+                taken = await on.controller.submit_many([KeyedRequest(session_request(name=name))] * many, ALICE)
+            counts.append(len(statements))
+            assert all(isinstance(one, NameTaken) and first.session_id in str(one) for one in taken)
+    assert counts[0] == counts[1]
+
+
 def test_equal_requests_have_equal_digests_whatever_the_order_of_their_keys() -> None:
     one = request_key(session_request(environment={"A": "1", "B": "2"}), ALICE, "k")
     other = request_key(session_request(environment={"B": "2", "A": "1"}), ALICE, "k")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -30,7 +30,7 @@ from sokovan.adapters.sql.schema.tables import (
     SESSIONS,
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, quoted
+from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError, quoted
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.session import SESSION, Goal
@@ -162,6 +162,30 @@ def split_conflicting(new: Sequence[IndexedSession]) -> tuple[list[IndexedSessio
         (rest if (own | waited_for) & taken else first).append((place, session))
         taken |= own
     return first, rest
+
+
+def split_namesakes(
+    new: Sequence[IndexedSession], stored: Iterable[SessionRecord | SokovanError]
+) -> tuple[dict[int, SokovanError], list[IndexedSession]]:
+    """Split into refusals of sessions whose name was just stored, and the others.
+
+    A request with an idempotency key may be a repeated one, which is answered with its session.
+    """
+    taken = {
+        (one.spec.owner.user, one.spec.name): one.session_id
+        for one in stored
+        if isinstance(one, SessionRecord) and one.spec.name and one.status is SESSION.initial
+    }
+    refused: dict[int, SokovanError] = {}
+    rest: list[IndexedSession] = []
+    for place, session in new:
+        spec = session.spec
+        namesake = taken.get((spec.owner.user, spec.name))
+        if namesake is None or session.request is not None:
+            rest.append((place, session))
+        else:
+            refused[place] = name_taken(spec.owner.user, spec.name, f": {namesake}")
+    return refused, rest
 
 
 async def find_earlier(transaction: Transaction, request: RequestKey) -> tuple[SessionId, str] | None:

@@ -83,6 +83,8 @@ class SqlSessions:
             now, left = enqueueing.split_conflicting(left)
             results = await self._enqueue_disjoint([new for _, new in now])
             outcomes.update(zip((place for place, _ in now), results, strict=True))
+            refused, left = enqueueing.split_namesakes(left, results)
+            outcomes.update(refused)
         return [outcomes[place] for place in range(len(wanted))]
 
     async def requested(self, request: RequestKey) -> SessionRecord | None:

@@ -14,8 +14,9 @@ from sokovan.adapters.sql.repositories.sessions.enqueueing import (
     read_preconditions,
     replayed_session,
     split_conflicting,
+    split_namesakes,
 )
-from sokovan.adapters.sql.repositories.sessions.session_names import conflict_of
+from sokovan.adapters.sql.repositories.sessions.session_names import conflict_of, name_taken
 from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners.tenancy import Owner
@@ -61,6 +62,31 @@ async def test_many_new_sessions_take_no_more_statements_than_one() -> None:
         with recorded_statements(cluster) as statements:
             await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
         assert len(statements) == 6
+
+
+async def test_sessions_of_one_name_take_no_more_statements_than_one() -> None:
+    async with StoredCluster.open() as cluster:
+        wanted = [NewSession(session_spec(f"s{number}", name="train"), BY_USER) for number in range(50)]
+        with recorded_statements(cluster) as statements:
+            first, *others = await cluster.store.run(lambda unit: unit.sessions.enqueue_many(wanted))
+        assert len(statements) == 6
+        assert isinstance(first, SessionRecord)
+        assert {str(one) for one in others} == {str(name_taken("default", "train", ": s0"))}
+
+
+async def test_a_session_with_the_name_of_another_is_refused_unless_it_may_be_a_repeated_request() -> None:
+    wanted = [
+        NewSession(session_spec("s1", name="train"), BY_USER),
+        NewSession(session_spec("s2", name="train"), BY_USER, KEY),
+        NewSession(session_spec("s3", name="other"), BY_USER),
+        NewSession(session_spec("s4"), BY_USER),
+    ]
+    async with StoredCluster.open() as cluster:
+        stored = await cluster.submit("s0", name="train")
+    refused, rest = split_namesakes(list(enumerate(wanted)), [stored, ObjectNotFound(what="session", name="a")])
+
+    assert [place for place, _ in rest] == [1, 2, 3]
+    assert list(refused) == [0]
 
 
 def found(
