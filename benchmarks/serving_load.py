@@ -400,7 +400,8 @@ def _take(port: int) -> socket.socket:
 def usage() -> Figures:
     """Ten thousand requests: the accounts against the engines' own counters."""
     count, leaving = 9_000, 1_000
-    with serving(2) as found:
+    # At a pace, so that an engine notices that a client leaves before it has made all tokens.
+    with serving(2, "--tokens-per-second", "2000") as found:
         before = _counters(found)
         token = found.client.deployments.tokens.create(NAME, EndpointTokenBody(name="exact"))
         target = replace(found.target, key=token.token)
@@ -433,9 +434,9 @@ async def _in_turns(target: Target, count: int) -> Ends:
 
 
 async def _leave(target: Target, count: int) -> None:
-    """Clients that leave after the first bytes of a stream."""
+    """Clients that leave after the first bytes of a stream, long before its end."""
     connections = Connections(target)
-    data = target.request(stream=True, tokens=20)
+    data = target.request(stream=True, tokens=2_000)
     for _ in range(count):
         reader, writer = await connections.opened()
         writer.write(data)

@@ -125,3 +125,25 @@ def test_limits_stand_beside_what_users_hold(dashboard: Dashboard) -> None:
         row.wait_for()
         assert row.locator("td").all_inner_texts()[-2:] == ["0", "4"]
         assert violations(page, *RULES) == []
+
+
+def test_devices_are_on_the_timeline_with_the_sessions_that_held_them(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "--name", "brief", "--gpus", "2", "--", "sleep", "2")
+    with dashboard.page("/ui/timeline?span=15m") as page:
+        page.get_by_role("button", name="devices", exact=True).click()
+        bars = page.get_by_role("table", name="devices over time").get_by_role("link", name=re.compile("^brief of "))
+        bars.first.wait_for()
+        # Two devices of one agent with the same time share a lane.
+        assert re.fullmatch("brief of admin, [2-9]s", bars.first.inner_text())
+        assert "view=devices" in page.url
+        bars.first.click()
+        page.get_by_role("heading", name="brief", exact=True).wait_for()
+
+
+def test_the_audit_log_says_whether_an_entry_was_changed(dashboard: Dashboard) -> None:
+    dashboard.sokovan("queue", "set", "noted", "--weight", "2")
+    with dashboard.page("/ui/history") as page:
+        page.get_by_role("button", name="audit log", exact=True).click()
+        page.get_by_text("no entry was changed, removed or added").wait_for()
+        page.get_by_role("region", name="Audit log").get_by_role("row").nth(1).wait_for()
+        page.get_by_role("row", name=re.compile("queue.* noted ")).first.wait_for()

@@ -1,4 +1,7 @@
-"""`make screenshots`: pictures of every page, light and dark, wide and narrow, with nothing and with much to show."""
+"""`make screenshots`: pictures of every page, light and dark, wide and narrow.
+
+With nothing, a little and much to show. `--readme` takes the two of the README instead.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,35 @@ PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "clust
     "agents": "cluster?view=table",
     "deployments": "deployments",
     "timeline": "timeline?span=15m",
+    "devices": "timeline?view=devices&span=15m",
     "history": "history",
+    "audit-log": "history?view=log",
     "what-if": "what-if",
     "serve": "deployments/new",
     "administration": "admin",
     "scaling-groups": "admin?tab=scaling-groups",
     "keys": "admin?tab=keys",
+    "quotas": "admin?tab=policies",
 }
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+# The pictures of the README: small, since every clone has them.
+README = Path("docs/pictures")
+README_PAGES = {"cluster": "cluster?by=queue&zoom=1", "queues": "queues"}
+README_SIZE = {"width": 1440, "height": 660}
+
+
+def begin(up: Dashboard) -> None:
+    """A few sessions: one that runs, one that has ended, and one that never starts."""
+    up.sokovan("run", "--name", "hello", "--", "true")
+    up.sokovan("run", "-d", "--name", "first", "--gpus", "8", "--", "sleep", "3600")
+    up.sokovan("run", "-d", "--name", "too-big", "--gpus", "64", "--", "sleep", "3600")
+    up.sokovan("quota", "set", "small", "gpu=16")
+    up.sokovan("user", "set", "ada", "--domain", "default", "--quota", "small")
 
 
 def load(up: Dashboard) -> str:
     """Fill the cluster; the name of a session that waits."""
+    up.sokovan("stop", "first", "too-big", "--yes")
     up.sokovan("queue", "set", "research", "--weight", "3")
     up.sokovan("queue", "set", "teaching", "--weight", "1")
     # Ends before the rest fills the cluster.
@@ -59,29 +79,54 @@ def take(up: Dashboard, name: str, path: str, folder: Path) -> None:
             page.close()
 
 
+def take_readme(up: Dashboard) -> None:
+    """The pictures of the README."""
+    load(up)
+    README.mkdir(exist_ok=True)
+    for name, path in README_PAGES.items():
+        page: Any = up.context.new_page()
+        page.set_viewport_size(README_SIZE)
+        page.emulate_media(color_scheme="light")
+        page.goto(f"{up.url}/ui/{path}")
+        page.locator("main h1").first.wait_for()
+        page.wait_for_timeout(1_200)
+        page.screenshot(path=README / f"{name}.png")
+        page.close()
+
+
+def take_all(up: Dashboard) -> None:
+    """All pictures, first of an empty cluster."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    for state in ("empty", "little", "full"):
+        folder = OUT / state
+        folder.mkdir(parents=True)
+        pages = dict(PAGES)
+        if state == "little":
+            begin(up)
+            pages["session"] = "sessions/too-big"
+        if state == "full":
+            pages |= {
+                "session": f"sessions/{load(up)}",
+                "drawer": "cluster?agent=r01n3",
+                "deployment": "deployments/chatty",
+                "terminal": "sessions/shell/terminal",
+            }
+        for name, path in pages.items():
+            take(up, name, path, folder)
+    print(f"wrote {len(list(OUT.rglob('*.png')))} pictures to {OUT}/")
+
+
 def main() -> int:
-    """Take all pictures."""
+    """Take the pictures."""
     if shutil.which("chromium") is None:
         print("chromium is not installed: make packages", file=sys.stderr)
         return 1
-    shutil.rmtree(OUT, ignore_errors=True)
     with TemporaryDirectory() as home, dashboard_up(Path(home), "--fake", "64x8") as up:
-        for state in ("empty", "full"):
-            folder = OUT / state
-            folder.mkdir(parents=True)
-            if state == "full":
-                waits = load(up)
-                more = {
-                    "session": f"sessions/{waits}",
-                    "drawer": "cluster?agent=r01n3",
-                    "deployment": "deployments/chatty",
-                    "terminal": "sessions/shell/terminal",
-                }
-                for name, path in more.items():
-                    take(up, name, path, folder)
-            for name, path in PAGES.items():
-                take(up, name, path, folder)
-    print(f"wrote {len(list(OUT.rglob('*.png')))} pictures to {OUT}/")
+        if "--readme" in sys.argv[1:]:
+            begin(up)
+            take_readme(up)
+        else:
+            take_all(up)
     return 0
 
 

@@ -65,6 +65,13 @@ export interface AuditEntryView {
   detail: Record<string, string>;
 }
 
+/** Whether the entries of the audit log are as they were written. */
+export interface AuditChainView {
+  intact: boolean;
+  checked_at: string;
+  first_broken: number | null;
+}
+
 /** Entries of the audit log, newest first. */
 export interface AuditEntryPage {
   items: AuditEntryView[];
@@ -641,6 +648,89 @@ export interface WhatIfView {
   shares: WhatIfShareView[];
 }
 
+/** A session with kernels on an agent: how many of its kernels are there. */
+export interface AgentImpactSession {
+  id: string;
+  name: string;
+  user: string;
+  queue: string;
+  status: string;
+  kernels: number;
+  size: number;
+}
+
+/** The impact of an action on an agent, which was not changed. */
+export interface AgentImpactView {
+  agent: string;
+  action: string;
+  before: string;
+  after: string;
+  ends_kernels: boolean;
+  kernels: number;
+  used: Record<string, number>;
+  sessions: AgentImpactSession[];
+  left_out: number;
+  scaling_group: string;
+  group_agents: number;
+  group_agents_after: number;
+  group_free: Record<string, number>;
+  group_free_after: Record<string, number>;
+}
+
+/** A device that was held from a time to a time, which is null while it is. */
+export interface DeviceHoldView {
+  agent: string;
+  device: string;
+  units: number;
+  since: string;
+  until: string | null;
+  session: string;
+  name: string;
+  user: string;
+  queue: string;
+}
+
+/** A time in which an agent got no new kernels because of its status. */
+export interface AgentClosedView {
+  agent: string;
+  status: string;
+  since: string;
+  until: string | null;
+}
+
+/** A booking or maintenance window, with those of the listed agents that it is on. */
+export interface TimelineBookingView {
+  name: string;
+  kind: "booking" | "maintenance";
+  starts_at: string;
+  ends_at: string;
+  agents: string[];
+}
+
+/** Room of an agent that is kept for a waiting session, from a time on or from now. */
+export interface KeptRoomView {
+  agent: string;
+  kernels: number;
+  starts_at: string | null;
+  session: string;
+  name: string;
+  user: string;
+}
+
+/** Devices of agents over time: who held them, and what is planned on their agents. */
+export interface TimelineView {
+  since: string;
+  until: string;
+  agents: string[];
+  devices: Record<string, string[]>;
+  holds: DeviceHoldView[];
+  closed: AgentClosedView[];
+  bookings: TimelineBookingView[];
+  kept: KeptRoomView[];
+  cut: boolean;
+  next: string | null;
+}
+
 /** Taints to give an agent, as KEY or KEY=VALUE, and to remove, as KEY. */
 export interface TaintsBody {
   set?: string[];
@@ -997,6 +1087,23 @@ export interface UsageView {
   slots: Record<string, number>;
   weighted: number;
   share: number;
+}
+
+/** The slots that an owner holds now, beside the limits of its quota. */
+export interface OwnerLimitsView {
+  kind: string;
+  name: string;
+  policy: string;
+  limits: Record<string, number>;
+  used: Record<string, number>;
+  sessions: number;
+  sessions_max: number | null;
+}
+
+/** A page of owners with a quota; `next` is the cursor of the next page. */
+export interface OwnerLimitsPage {
+  items: OwnerLimitsView[];
+  next: string | null;
 }
 
 /** The mean amount of a slot that a name held in each step. */

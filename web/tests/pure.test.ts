@@ -7,7 +7,8 @@ import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
 import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortOf } from "../src/rows.ts";
-import { baseAmount, limitRows } from "../src/limits.ts";
+import { deviceLanes, devicesText } from "../src/devicelanes.ts";
+import { limitRows } from "../src/limits.ts";
 import { modeOf, shading, stepOf } from "../src/shade.ts";
 import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
 import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
@@ -18,7 +19,7 @@ import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
 import { askedOf, coresOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { asked as askedChanges, changesOf, NONE, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, HistoryLine, KernelUseView, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
+import type { DeploymentView, FleetView, TimelineView, HistoryLine, KernelUseView, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -172,11 +173,26 @@ test("a new scaling group is what its form shows, and a changed one keeps what i
 });
 
 test("limits stand beside what is held, the nearest to its limit first", () => {
-  assert.deepEqual([["cpu", "1.5"], ["mem", "64Gi"], ["mem", "512M"], ["cuda.shares", "0.25"], ["cuda.device", 8], ["mem", "much"]].map(([slot, text]) => baseAmount(String(slot), text ?? "")), [1500, 64 * 2 ** 30, 512e6, 250, 8, null]);
-  const held = (by: string, name: string, slot: string, used: number[]) => ({ since: "", until: "", step_s: 60, by, left_out: 0, items: [{ name, slot, used }] });
-  const owners = [{ kind: "user", name: "ada", policy: "small" }, { kind: "group", name: "lab", policy: "small" }, { kind: "user", name: "bob", policy: "gone" }] as const;
-  const rows = limitRows(owners, [{ name: "small", slots_max: { "cuda.device": "8" } }], { user: held("user", "ada", "cuda.device", [8, 2]), group: held("group", "lab", "cuda.device", [4]) });
-  assert.deepEqual(rows.map((row) => [row.kind, row.name, row.used, row.limit]), [["group", "lab", 4, 8], ["user", "ada", 2, 8]]);
+  const owner = (kind: string, name: string, used: number, sessions_max: number | null) => ({ kind, name, policy: "small", limits: { "cuda.device": 8 }, used: { "cuda.device": used }, sessions: 3, sessions_max });
+  const rows = limitRows([owner("user", "ada", 2, null), owner("group", "lab", 4, 3)]);
+  assert.deepEqual(rows.map((row) => [row.kind, row.name, row.slot, row.used, row.limit]), [["group", "lab", null, 3, 3], ["group", "lab", "cuda.device", 4, 8], ["user", "ada", "cuda.device", 2, 8]]);
+  assert.deepEqual(limitRows([{ ...owner("user", "eva", 0, null), used: {} }]).map((row) => row.used), [0]);
+});
+
+test("devices with the same time share a lane, and others have their own", () => {
+  const at = (second: number) => new Date(second * 1000).toISOString();
+  const hold = (device: string, since: number, until: number | null, name = "ddp") => ({ agent: "a1", device, units: 1, since: at(since), until: until === null ? null : at(until), session: name ? "s-1" : "", name, user: name ? "ada" : "", queue: "" });
+  const view: TimelineView = {
+    since: at(0), until: at(100), agents: ["a1", "a2"], devices: { a1: ["g0", "g1", "g2", "g3"], a2: [] }, cut: false, next: null,
+    holds: [hold("g0", 10, 20), hold("g1", 10, 20), hold("g2", 50, null, "")],
+    closed: [{ agent: "a1", status: "draining", since: at(60), until: null }],
+    bookings: [{ name: "b", kind: "booking", starts_at: at(80), ends_at: at(90), agents: ["a1"] }],
+    kept: [{ agent: "a1", kernels: 1, starts_at: at(95), session: "", name: "", user: "" }, { agent: "a1", kernels: 1, starts_at: null, session: "s-2", name: "next", user: "ada" }],
+  };
+  const lanes = deviceLanes(view);
+  assert.deepEqual(lanes.map((lane) => devicesText(lane.devices)), ["2: g0 to g1", "g2", "g3"]);
+  assert.deepEqual(lanes[1]?.pieces.map((piece) => [piece.kind, piece.from, piece.to, piece.session]), [["held", 50_000, 100_000, ""], ["closed", 60_000, 100_000, ""], ["booked", 80_000, 90_000, ""], ["kept", 95_000, 100_000, ""]]);
+  assert.deepEqual(lanes[0]?.pieces[0], { kind: "held", from: 10_000, to: 20_000, text: "ddp of ada", session: "s-1" });
 });
 
 test("an address asks for changes to try out", () => {

@@ -106,6 +106,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),
     "agent history": (f"{_COMMANDS}.agents:history", "Show the state transitions of an agent."),
     "agent devices": (f"{_COMMANDS}.topology:devices", "List devices and the sessions that hold them."),
+    "agent timeline": (
+        f"{_COMMANDS}.catalog.device_timeline:device_timeline",
+        "Show when the devices of agents were held.",
+    ),
     "agent drain": (f"{_COMMANDS}.agents:drain", "Stop scheduling on an agent; running kernels continue."),
     "agent undrain": (f"{_COMMANDS}.agents:undrain", "Resume scheduling on a drained or failing agent."),
     "agent declare-gone": (f"{_COMMANDS}.agents:declare_gone", "Declare an agent permanently lost."),
@@ -134,6 +138,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "login rm": (f"{_SERVING}.dashboard:remove", "End a login of the dashboard."),
     "usage": (f"{_COMMANDS}.usage:usage", "Show past usage of users, groups and queues."),
     "timeline": (f"{_COMMANDS}.catalog.timeline:timeline", "Show how long sessions waited and held their slots."),
+    "limits": (f"{_COMMANDS}.catalog.limits:limits", "Show what owners hold now, and the most they may hold."),
     "what-if": (f"{_COMMANDS}.catalog.what_if:what_if", "Show what changes of the cluster would do."),
     "audit-log": (f"{_COMMANDS}.usage:audit_log", "Show who did what to which object."),
     "context ls": (f"{_COMMANDS}.contexts:ls", "List contexts."),
@@ -176,7 +181,7 @@ SECTIONS = {
     "Serving": ("serve", "apply", "chat", "deployment", "route", "token"),
     "Cluster": (
         "agent", "topology", "scaling-group", "queue", "booking", "quota", "image", "domain", "group", "user",
-        "key", "login", "usage", "timeline", "what-if", "audit-log",
+        "key", "login", "limits", "usage", "timeline", "what-if", "audit-log",
     ),
     "Client": ("context", "config", "whoami", "version", "completion", "schema", "help"),
     "Operations": ("server", "proxy", "simulate", "audit", "db"),

@@ -390,6 +390,39 @@ class HeldDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceHold:
+    """A device that was held from a time to a time, which is None while it is."""
+
+    device: HeldDevice
+    from_ms: int
+    to_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRoom:
+    """Room of an agent that is kept for a waiting session.
+
+    From `from_ms` on; None if what is there is being released already.
+    """
+
+    agent_id: AgentId
+    session_id: SessionId
+    name: str
+    user: str
+    domain: str
+    kernels: int
+    from_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTimes:
+    """When devices of agents were held, and the room on them that is kept for others."""
+
+    holds: Sequence[DeviceHold]
+    kept: Sequence[KeptRoom]
+
+
+@dataclass(frozen=True, slots=True)
 class HeldPort:
     """A port of an agent that a kernel has leased, or that rests until a time."""
 

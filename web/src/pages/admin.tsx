@@ -2,14 +2,15 @@
 import { useState } from "preact/hooks";
 import { all, call } from "../api.ts";
 import { KINDS, bodyFrom, shown, type CatalogKind, type Item } from "../catalog.ts";
-import { printable, shellWords } from "../format.ts";
+import { shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
+import { AuditLog } from "../parts/auditlog.tsx";
 import { Limits } from "../parts/limits.tsx";
 import { useResource } from "../parts/resource.ts";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
-import type { AuditEntryPage, KeyView, LoginView, NewKeyView, PolicyBody } from "../wire.ts";
+import type { KeyView, LoginView, NewKeyView } from "../wire.ts";
 
 const OWN = [["keys", "Keys"], ["logins", "Logins"]] as const;
 
@@ -73,7 +74,7 @@ function Catalog({ kind }: { kind: CatalogKind }) {
       </div>
       <div class="actions"><CopyCommand command={`sokovan ${kind.noun} ls`} /></div>
       {kind.path === "scaling-groups" ? items.map((item) => <Options key={String(item["name"])} item={item} />) : null}
-      {kind.path === "policies" ? <Limits policies={items as unknown as PolicyBody[]} /> : null}
+      {kind.path === "policies" ? <Limits /> : null}
       {isAdmin ? <CatalogForm key={current ? `edit ${editing}` : "new"} kind={kind} item={current} onDone={() => { setQuery({ edit: "" }); found.retry(); }} /> : null}
       {removing ? <Confirm title={`Remove ${kind.noun} ${removing}?`} action="Remove" command={shellWords(["sokovan", kind.noun, "rm", removing])} onYes={remove} onNo={() => setRemoving("")} /> : null}
     </>
@@ -220,53 +221,6 @@ function Logins() {
         </table>
       </div>
       <div class="actions"><CopyCommand command="sokovan login ls" /></div>
-    </>
-  );
-}
-
-const ENTRY_FILTERS = [["who", "Who"], ["action", "Action"], ["target", "Object"]] as const;
-
-function AuditLog() {
-  const chosen = new URLSearchParams();
-  for (const name of ["who", "action", "target", "cursor"]) if (query.value.get(name)) chosen.set(name, query.value.get(name) ?? "");
-  const address = `audit-log?${chosen.toString()}&limit=50`;
-  const found = useResource<AuditEntryPage>(address, (signal) => call(address, { signal }));
-  const words = ["sokovan", "audit-log", ...ENTRY_FILTERS.flatMap(([name]) => (query.value.get(name) ? [`--${name}`, query.value.get(name) ?? ""] : []))];
-  return (
-    <>
-      <div class="filters">
-        {ENTRY_FILTERS.map(([name, label]) => (
-          <label key={name}>{label} <input value={query.value.get(name) ?? ""} spellcheck={false} onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim(), cursor: "" })} /></label>
-        ))}
-      </div>
-      {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
-      {!found.value ? (found.problem ? null : <Skeleton lines={8} />) : !found.value.items.length ? (
-        <Empty title={found.value.next ? "None of the last entries matches; look at older ones." : "No entry matches the filters."} />
-      ) : (
-        <div class="table-box" tabIndex={0} role="region" aria-label="Audit log">
-          <table>
-            <thead><tr><th class="right">Number</th><th class="right">Age</th><th>Who</th><th>Action</th><th>Object</th><th>Outcome</th><th>Detail</th></tr></thead>
-            <tbody>
-              {found.value.items.map((entry) => (
-                <tr key={entry.number}>
-                  <td class="right">{entry.number}</td>
-                  <td class="right"><Age at={entry.at} /></td>
-                  <td>{entry.who}</td>
-                  <th scope="row">{entry.action}</th>
-                  <td><code>{entry.target}</code></td>
-                  <td>{entry.outcome}</td>
-                  <td class="muted">{Object.entries(entry.detail).map(([name, value]) => printable(`${name}=${value}`)).join(", ")}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-      <div class="actions">
-        <button type="button" disabled={!query.value.get("cursor")} onClick={() => setQuery({ cursor: "" })}>Newest</button>
-        <button type="button" disabled={!found.value?.next} onClick={() => setQuery({ cursor: found.value?.next ?? "" })}>Older</button>
-        <CopyCommand command={shellWords(words)} />
-      </div>
     </>
   );
 }

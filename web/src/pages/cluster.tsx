@@ -12,7 +12,7 @@ import { useResource } from "../parts/resource.ts";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
 import { MODES, modeOf } from "../shade.ts";
-import type { AgentView, FleetView, ProblemView } from "../wire.ts";
+import type { AgentImpactView, AgentView, FleetView, ProblemView } from "../wire.ts";
 
 interface Cluster {
   fleet: FleetView;
@@ -178,16 +178,23 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
   );
 }
 
-/** What a drain would take away, and what goes on meanwhile. */
+/** What a drain would take away, and what goes on meanwhile; the server says it without a change. */
 function DrainImpact({ agent, fleet }: { agent: MapAgent; fleet: FleetView }) {
-  const impact = impactOf(agent, fleet);
-  const held = heldOn(agent, fleet);
+  const devices = impactOf(agent, fleet);
+  const found = useResource<AgentImpactView>(
+    `impact ${agent.name}`, (signal) => call(`agents/${encodeURIComponent(agent.name)}?dry_run=true`, { method: "PATCH", body: { action: "drain" }, signal }), clusterTick.value,
+  );
+  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
+  const impact = found.value;
+  if (!impact) return <Skeleton lines={3} />;
+  const more = impact.left_out + Math.max(0, impact.sessions.length - 10);
   return (
     <div class="impact" aria-label="impact">
-      <p>{plural(impact.free, "free device")} of it {impact.free === 1 ? "is" : "are"} no longer used; {impact.left} of {plural(impact.total, "device")} in the cluster stay open for new sessions.</p>
-      {held.length ? <p>These sessions go on until they end:</p> : <p>No session holds a device of it.</p>}
-      <ul class="reasons">{held.slice(0, 10).map((one) => <li key={one.id}>{one.name}<span class="muted">{plural(one.devices, "device")}{one.user ? ` of ${one.user}` : ""}</span></li>)}</ul>
-      {held.length > 10 ? <p class="muted">and {plural(held.length - 10, "more session")}</p> : null}
+      <p>{devices.free ? `${plural(devices.free, "free device")} of it ${devices.free === 1 ? "is" : "are"} no longer used` : "It has no free device"}; {devices.left} of {plural(devices.total, "device")} in the cluster stay open for new sessions.</p>
+      <p>{impact.group_agents_after} of {plural(impact.group_agents, "agent")} of {impact.scaling_group} accept work afterwards.</p>
+      {impact.sessions.length ? <p>These sessions go on until they end:</p> : <p>No session has a kernel on it.</p>}
+      <ul class="reasons">{impact.sessions.slice(0, 10).map((one) => <li key={one.id}>{printable(one.name)}<span class="muted">{one.kernels} of {plural(one.size, "kernel")} of {one.user}</span></li>)}</ul>
+      {more ? <p class="muted">and {plural(more, "more session")}</p> : null}
     </div>
   );
 }

@@ -1,9 +1,11 @@
-// Sessions that have ended, page by page; the filters and the place are in the address.
+// Sessions that have ended, page by page, and the audit log; the filters and the place are in the address.
 import { call } from "../api.ts";
 import { amount, deviceSlot, duration, printable, seconds, shellWords } from "../format.ts";
 import { Age, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { AuditLog } from "../parts/auditlog.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
+import { me } from "../session.ts";
 import type { SessionPage, SessionView } from "../wire.ts";
 
 const FILTERS = [["user", "User"], ["queue", "Queue"], ["group", "Group"], ["name", "Name"], ["label", "Label"]] as const;
@@ -11,6 +13,22 @@ const STATES = [["", "all"], ["terminated", "terminated"], ["cancelled", "cancel
 const PAGE = 50;
 
 export function HistoryPage() {
+  const ofLog = me.value?.role === "admin" && query.value.get("view") === "log";
+  return <div class="history">{ofLog ? <><div class="bar"><h1>History</h1><Views ofLog /></div><AuditLog /></> : <EndedSessions />}</div>;
+}
+
+/** Administrators choose between the sessions and the audit log. */
+function Views({ ofLog = false }: { ofLog?: boolean }) {
+  if (me.value?.role !== "admin") return null;
+  return (
+    <div class="chips" role="group" aria-label="view">
+      <button type="button" aria-pressed={!ofLog} onClick={() => setQuery({ view: "", who: "", action: "", target: "", cursor: "" })}>ended sessions</button>
+      <button type="button" aria-pressed={ofLog} onClick={() => setQuery({ view: "log", status: "", user: "", queue: "", group: "", name: "", label: "", cursor: "" })}>audit log</button>
+    </div>
+  );
+}
+
+function EndedSessions() {
   const chosen = new URLSearchParams();
   chosen.set("status", query.value.get("status") || "terminated,cancelled");
   for (const [name] of FILTERS) if (query.value.get(name)) chosen.set(name, query.value.get(name) ?? "");
@@ -21,9 +39,10 @@ export function HistoryPage() {
   const words = ["sokovan", "ps", "--status", query.value.get("status") || "ENDED"];
   for (const [name] of FILTERS) if (name !== "name" && query.value.get(name)) words.push(`--${name}`, query.value.get(name) ?? "");
   return (
-    <div class="history">
+    <>
       <div class="bar">
         <h1>History</h1>
+        <Views />
         <div class="chips" role="group" aria-label="states">
           {STATES.map(([value, text]) => (
             <button key={value} type="button" aria-pressed={(query.value.get("status") ?? "") === value} onClick={() => setQuery({ status: value, cursor: "" })}>{text}</button>
@@ -42,7 +61,7 @@ export function HistoryPage() {
       </div>
       {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
       {found.value ? <Ended page={found.value} cursor={cursor} /> : found.problem ? null : <Skeleton lines={10} />}
-    </div>
+    </>
   );
 }
 

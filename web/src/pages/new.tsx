@@ -126,12 +126,13 @@ export function NewPage() {
           </p>
         ) : null}
         {plan ? <PlanDetails plan={plan} /> : null}
+        {!ready && !typing ? <p class="muted">Enter a command: here stands whether it would start now, wait, or never start.</p> : null}
         {typing ? <p class="muted">{typing} is no amount yet, such as 2, 0.5 or 4GiB.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>
       <div class="actions">
         <button type="submit" class="primary" disabled={busy || !ready || (base?.secrets ?? []).some((name) => !secrets[name])}>Submit</button>
-        {line ? <CopyCommand command={line} /> : null}
+        {line && ready ? <CopyCommand command={line} /> : null}
       </div>
     </form>
   );

@@ -111,7 +111,7 @@ export function SessionsPage() {
         <div class="bar">
           <h1>Sessions</h1>
           <input
-            ref={field} type="search" placeholder="filter: name, user, queue, reason ( / )" aria-label="filter sessions"
+            ref={field} type="search" placeholder="filter ( / ): name, user, queue" aria-label="filter sessions"
             value={text} onInput={(event) => setQuery({ q: event.currentTarget.value })}
           />
           <span class="spring" />

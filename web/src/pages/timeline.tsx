@@ -1,9 +1,10 @@
-// Sessions over time: how long each waited and held its slots, bookings to come, and the devices in use.
+// Sessions or devices over time: how long each session waited and held its slots, or who held each device; bookings and drains.
 import { all } from "../api.ts";
-import { duration, plural } from "../format.ts";
+import { duration, plural, shellWords } from "../format.ts";
 import { cut, loaded, now, sessions } from "../live/store.ts";
 import { CopyCommand, Empty, Skeleton, State } from "../parts/basics.tsx";
 import { StepChart } from "../parts/chart.tsx";
+import { DeviceLanes } from "../parts/devicelanes.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
 import { matches, rowOf } from "../rows.ts";
@@ -15,8 +16,30 @@ const SHOWN_MAX = 200;
 const ROWS_MAX = 20_000;
 
 export function TimelinePage() {
-  const bookings = useResource<BookingBody[]>("bookings", (signal) => all("bookings", signal));
+  const byDevice = query.value.get("view") === "devices";
   const span = SPANS.find(([name]) => name === query.value.get("span")) ?? SPANS[1];
+  return (
+    <div class="timeline">
+      <div class="bar">
+        <h1>Timeline</h1>
+        <div class="chips" role="group" aria-label="view">
+          <button type="button" aria-pressed={!byDevice} onClick={() => setQuery({ view: "", cursor: "", agent: "" })}>sessions</button>
+          <button type="button" aria-pressed={byDevice} onClick={() => setQuery({ view: "devices", q: "" })}>devices</button>
+        </div>
+        <div class="chips" role="group" aria-label="span">
+          {SPANS.map(([name]) => <button key={name} type="button" aria-pressed={name === span[0]} onClick={() => setQuery({ span: name })}>{name}</button>)}
+        </div>
+        {byDevice ? null : <input type="search" aria-label="filter sessions" placeholder="filter: name, user, queue, reason" value={query.value.get("q") ?? ""} onInput={(event) => setQuery({ q: event.currentTarget.value })} />}
+        <span class="spring" />
+        <CopyCommand command={shellWords(["sokovan", ...(byDevice ? ["agent", "timeline", ...(query.value.get("agent") ? [query.value.get("agent") ?? ""] : [])] : ["timeline"]), "--last", span[0]])} />
+      </div>
+      {byDevice ? <DeviceLanes seconds={span[1]} clock={(at) => clock(at, span[1])} /> : <SessionBars span={span} />}
+    </div>
+  );
+}
+
+function SessionBars({ span }: { span: (typeof SPANS)[number] }) {
+  const bookings = useResource<BookingBody[]>("bookings", (signal) => all("bookings", signal));
   // Those that the list no longer has: it was cut.
   const since = new Date(now.value - span[1] * 1000).toISOString();
   const older = useResource<ListedSession[]>(
@@ -35,16 +58,7 @@ export function TimelinePage() {
   const booked = (bookings.value ?? []).filter((one) => Date.parse(one.starts_at) < to && Date.parse(one.ends_at) > from);
   const share = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / (to - from))) * 100).toFixed(3)}%`;
   return (
-    <div class="timeline">
-      <div class="bar">
-        <h1>Timeline</h1>
-        <div class="chips" role="group" aria-label="span">
-          {SPANS.map(([name]) => <button key={name} type="button" aria-pressed={name === span[0]} onClick={() => setQuery({ span: name })}>{name}</button>)}
-        </div>
-        <input type="search" aria-label="filter sessions" placeholder="filter: name, user, queue, reason" value={text} onInput={(event) => setQuery({ q: event.currentTarget.value })} />
-        <span class="spring" />
-        <CopyCommand command={`sokovan timeline --last ${span[0]}`} />
-      </div>
+    <>
       <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
       {bars.length || booked.length ? (
         <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>
@@ -69,7 +83,7 @@ export function TimelinePage() {
       ) : (
         <Empty title="No session ran or waited in this time." command="sokovan run -- hostname" />
       )}
-    </div>
+    </>
   );
 }
 

@@ -58,9 +58,9 @@ export function WhatIfPage() {
           {action.problem ? <ProblemBox problem={action.problem} /> : null}
           <div class="actions">
             <button type="submit" class="primary" disabled={action.busy || !isChanged}>Compare</button>
-            <CopyCommand command={shellWords(whatIfLine(body))} />
+            {isChanged ? <CopyCommand command={shellWords(whatIfLine(body))} /> : null}
           </div>
-          {found ? <Difference found={found} /> : null}
+          {found ? <Difference found={found} /> : isChanged ? null : <p class="muted">Fill in a change: the next scheduling cycle is compared with one after it, and nothing is changed.</p>}
         </>
       ) : (
         <Empty title="This is for administrators." />

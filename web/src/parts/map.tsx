@@ -113,6 +113,11 @@ function Legend({ shades }: { shades: Shading }) {
   );
 }
 
+/** The colour of an agent without devices: other modes say something of devices only. */
+function ofAgent(agent: MapAgent, shades: Shading): string {
+  return shades.mode === "state" && agent.kernels > 0 ? "used" : "free";
+}
+
 /** The whole cluster in the width of a column; the page of the cluster has the rest. */
 export function SmallMap({ fleet, agents }: { fleet: FleetView; agents: MapAgent[] }) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -248,7 +253,7 @@ function drawTile(context: CanvasRenderingContext2D, tile: Tile, index: number, 
   const side = plan.size - 2;
   for (let cell = 0; cell < cellsOf(agent); cell += 1) {
     const device = agent.devices[cell] ?? -1;
-    const shade = device < 0 ? { colour: agent.kernels > 0 ? "used" : "free", letter: "" } : shades.shadeOf(device);
+    const shade = device < 0 ? { colour: ofAgent(agent, shades), letter: "" } : shades.shadeOf(device);
     const [left, top] = cellAt(plan, { tile: index, cell });
     context.fillStyle = paint(away ? "cell-away" : `cell-${shade.colour}`);
     context.fillRect(left, top, side, side);
@@ -316,7 +321,7 @@ function drawSmall(canvas: HTMLCanvasElement, agents: readonly MapAgent[], shade
   const side = size > 3 ? size - 1 : size;
   cells.forEach(([agent, device], at) => {
     const away = agent.status === "lost" || agent.status === "gone" || !agent.connected;
-    const colour = device < 0 ? (agent.kernels > 0 ? "used" : "free") : shades.shadeOf(device).colour;
+    const colour = device < 0 ? ofAgent(agent, shades) : shades.shadeOf(device).colour;
     context.fillStyle = paint(away ? "cell-away" : `cell-${colour}`);
     context.fillRect((at % columns) * size, Math.floor(at / columns) * size, side, side);
   });

@@ -12,7 +12,13 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sokovan.adapters.sql import retention
 from sokovan.adapters.sql.commit_ids import begin, transaction_of
-from sokovan.adapters.sql.connections.errors import is_connection_loss, is_contention, is_full_disk, is_retryable
+from sokovan.adapters.sql.connections.errors import (
+    is_connection_loss,
+    is_contention,
+    is_full_disk,
+    is_refused_commit,
+    is_retryable,
+)
 from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.group_commit import GroupCommit
 from sokovan.adapters.sql.outbox import SqlOutbox
@@ -243,5 +249,9 @@ class _Attempt(Generic[R]):
             await transaction.write_outbox()
             self._results.append(result)
             self.committing = True
-            await connection.commit()
+            try:
+                await connection.commit()
+            except DBAPIError as error:
+                self.committing = database.is_postgresql or not is_refused_commit(error)
+                raise
             return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import Query
@@ -18,7 +19,7 @@ from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, cursor_of
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.system import AuditEntryPage, AuditEntryView
+from sokovan.wire.api.system import AuditChainView, AuditEntryPage, AuditEntryView
 
 TEXT_MAX = 200
 # Entries that one request looks at, and reads at once.
@@ -51,13 +52,17 @@ class AuditLogRoutes:
 
     def __init__(self, context: ApiContext) -> None:
         self._store = context.dependencies.store
+        self._checking: asyncio.Future[AuditChainView] | None = None
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
         return [
             ApiOperation(
                 method="GET", path="/api/v1/audit-log", endpoint=self.list, tag="system", answer=AuditEntryPage
-            )
+            ),
+            ApiOperation(
+                method="GET", path="/api/v1/audit-log/chain", endpoint=self.chain, tag="system", answer=AuditChainView
+            ),
         ]
 
     async def list(self, request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
@@ -65,6 +70,21 @@ class AuditLogRoutes:
         require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="audit log")
         after = number_of(query.cursor) or 0
         return json_response(await self._store.read(lambda unit: _page(unit, query, after)))
+
+    async def chain(self, request: Request) -> Response:
+        """Check that no entry of the audit log was changed; administrators only.
+
+        All entries are read. Requests that come meanwhile get the same answer.
+        """
+        require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="audit log")
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.ensure_future(self._store.read(_chain))
+        return json_response(await asyncio.shield(self._checking))
+
+
+async def _chain(unit: UnitOfWork) -> AuditChainView:
+    broken = await unit.audit.first_broken()
+    return AuditChainView(intact=broken is None, checked_at=time_text(unit.now_ms), first_broken=broken)
 
 
 async def _page(unit: UnitOfWork, query: AuditQuery, after: int) -> AuditEntryPage:

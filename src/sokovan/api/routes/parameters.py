@@ -32,6 +32,7 @@ IdempotencyKey: TypeAlias = Annotated[
     str | None, Header(pattern=r"^[\x21-\x7e]{1,128}$", description="The same key and body give the same session.")
 ]
 InScalingGroup: TypeAlias = Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this scaling group.")]
+DryRun: TypeAlias = Annotated[bool, Query(description="Only check the change, and store nothing.")]
 Architecture: TypeAlias = Annotated[
     str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
 ]

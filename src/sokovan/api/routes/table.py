@@ -16,7 +16,9 @@ from sokovan.api.routes.cluster.cluster_changes import WhatIfRoutes
 from sokovan.api.routes.cluster.fleet import fleet_operations
 from sokovan.api.routes.cluster.fleet_columns import FleetRoutes
 from sokovan.api.routes.cluster.joining import JoiningRoutes
+from sokovan.api.routes.cluster.limits import LimitRoutes
 from sokovan.api.routes.cluster.queue_shares import QueueShareRoutes
+from sokovan.api.routes.cluster.timeline import TimelineRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.cluster.usage_history import UsageHistoryRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
@@ -75,6 +77,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
         *FleetRoutes(context).operations(),
+        *TimelineRoutes(context).operations(),
         *QueueShareRoutes(context).operations(),
         *WhatIfRoutes(context).operations(),
         *fleet_operations(context),
@@ -82,6 +85,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *tenancy_operations(context),
         *KeyRoutes(context).operations(),
         *LoginRoutes(context).operations(),
+        *LimitRoutes(context).operations(),
         *UsageRoutes(context).operations(),
         *UsageHistoryRoutes(context).operations(),
         *AuditLogRoutes(context).operations(),

@@ -29,13 +29,10 @@ from sokovan.cli.rendering import Column, show_one
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
-from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentView
+from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentImpactView, AgentView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
-
-# Running sessions that the preview of a drain looks at, and that it lists.
-SESSIONS_LOOKED_AT, SESSIONS_SHOWN = 1000, 20
 
 
 def ls(
@@ -128,7 +125,7 @@ def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: Serv
     """
     with server.client() as client:
         if dry_run:
-            for line in drain_impact(client, client.agents.get(name)):
+            for line in impact_lines(client.topology.impact(name, "drain")):
                 print_data(line)
             return OK
         agent = client.agents.drain(name, reason=reason)
@@ -136,31 +133,18 @@ def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: Serv
     return OK
 
 
-def drain_impact(client: Client, agent: AgentView) -> Iterator[str]:
-    """The kernels that continue on a drained agent, and the room that is left."""
-    group = [one for one in client.agents.list() if one.scaling_group == agent.scaling_group and one.status == "alive"]
-    others = [one for one in group if one.id != agent.id]
-    free = {
-        slot: sum(one.slots.get(slot, 0) - one.used.get(slot, 0) for one in others)
-        for slot in sorted({slot for one in others for slot in one.slots})
-    }
-    yield f"{agent.id}  {agent_state(agent)}, {agent.kernels} kernels continue: {formatting.amounts(agent.used)}"
-    left = f"{len(others)} of {len(group)} agents, free: {formatting.amounts(free)}"
-    yield f"scaling group {agent.scaling_group} keeps {left}"
-    if not agent.kernels:
-        return
-    shown = 0
-    for session in client.sessions.list(status="running", limit=SESSIONS_LOOKED_AT):
-        # A list has the first kernels of a session only.
-        whole = len(session.kernels) >= session.size
-        kernels = session.kernels if whole else client.kernels.list(session.id)
-        count = sum(kernel.agent == agent.id for kernel in kernels)
-        if count and shown == SESSIONS_SHOWN:
-            yield "  ... and more sessions"
-            return
-        if count:
-            shown += 1
-            yield f"  {session.name} of {session.user}: {count} of {session.size} kernels"
+def impact_lines(found: AgentImpactView) -> Iterator[str]:
+    """The impact of an action on an agent, in lines."""
+    end = "end" if found.ends_kernels else "continue"
+    kernels = f"{found.kernels} kernels {end}: {formatting.amounts(found.used)}"
+    yield f"{found.agent}  {found.before.upper()}, then {found.after.upper()}, {kernels}"
+    free = formatting.amounts(found.group_free_after)
+    before = f"{found.group_agents_after} of {found.group_agents} agents"
+    yield f"scaling group {found.scaling_group} keeps {before}, free: {free}"
+    for one in found.sessions:
+        yield f"  {one.name} of {one.user}: {one.kernels} of {one.size} kernels"
+    if found.left_out:
+        yield f"  ... and {found.left_out} more sessions"
 
 
 def undrain(name: str, /, *, reason: str = "", server: ServerOptions = DEFAULT_SERVER) -> int:
@@ -238,7 +222,15 @@ def taint(name: str, /, *taints: str, server: ServerOptions = DEFAULT_SERVER) ->
     return OK
 
 
-def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
+def declare_gone(
+    name: str,
+    /,
+    *,
+    reason: str = "",
+    yes: Yes = False,
+    dry_run: Flag = False,
+    server: ServerOptions = DEFAULT_SERVER,
+) -> int:
     """Declare an agent permanently lost.
 
     Its resources are released and its kernels are terminated. Use this only if
@@ -246,6 +238,7 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
     allocated twice.
 
     For example:
+      sokovan agent declare-gone gpu2 --dry-run
       sokovan agent declare-gone gpu2 --reason "hardware failure" --yes
 
     Parameters
@@ -254,7 +247,14 @@ def declare_gone(name: str, /, *, reason: str = "", yes: Yes = False, server: Se
         Name of the agent.
     reason
         Reason, recorded in its history.
+    dry_run
+        Show the impact only: the sessions whose kernels end.
     """
+    if dry_run:
+        with server.client() as client:
+            for line in impact_lines(client.topology.impact(name, "declare-gone")):
+                print_data(line)
+        return OK
     confirm(f"declare agent {name} permanently lost", yes=yes)
     with server.client() as client:
         agent = client.agents.declare_gone(name, reason=reason)

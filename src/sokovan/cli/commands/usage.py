@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from sokovan.cli.commands.catalog.catalog_actions import list_all
-from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
-from sokovan.cli.exit_codes import OK
+from sokovan.cli.commands.options import TABLE_OUTPUT, Flag, OutputOptions
+from sokovan.cli.exit_codes import FAILED, OK
 from sokovan.cli.formatting import NONE, age, amount, duration, utc_text
-from sokovan.cli.rendering import Column, show_all
+from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
@@ -176,17 +176,19 @@ def audit_log(
     action: str | None = None,
     target: str | None = None,
     limit: int = ENTRIES_DEFAULT,
+    check: Flag = False,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Show who did what to which object.
 
-    Newest first. Only administrators may see it; sokovan audit checks that no
-    entry was changed.
+    Newest first. Only administrators may see it. With --check, all entries are
+    compared with their digests instead, and the exit code is 1 if one was changed.
 
     For example:
       sokovan audit-log
       sokovan audit-log --who ada --action session
       sokovan audit-log --target ddp --json
+      sokovan audit-log --check
 
     Parameters
     ----------
@@ -198,7 +200,11 @@ def audit_log(
         Only actions on the object with this ID.
     limit
         Maximum number of entries; default: 100.
+    check
+        Check that no entry was changed, removed or added.
     """
+    if check:
+        return _check_chain(output)
     if limit < 1:
         raise InvalidSetting(f"--limit {limit} is less than 1", hint="use 1 or more")
     now_s = SystemEnvironment().wall_s()
@@ -217,3 +223,13 @@ def audit_log(
         entries = client.keys.audit_log(who=who, action=action, target=target, limit=limit)
         show_all(entries, columns, fmt, name=lambda entry: str(entry.number))
     return OK
+
+
+def _check_chain(output: OutputOptions) -> int:
+    fmt = output.format()
+    with output.client() as client:
+        found = client.keys.audit_chain()
+    broken = NONE if found.first_broken is None else str(found.first_broken)
+    facts = [("intact", "yes" if found.intact else "no"), ("first broken", broken), ("checked at", found.checked_at)]
+    show_one(found, facts, fmt, name="audit log")
+    return OK if found.intact else FAILED

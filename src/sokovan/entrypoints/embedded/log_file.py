@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
@@ -19,7 +20,7 @@ def log_to(path: Path, *, bytes_max: int, files_kept: int) -> Iterator[Callable[
     Warnings and errors of libraries and the API are written there too, because without a
     handler they would appear in the terminal.
     """
-    handler = RotatingFileHandler(path, maxBytes=bytes_max, backupCount=files_kept, encoding="utf-8", delay=True)
+    handler = _LogFile(path, maxBytes=bytes_max, backupCount=files_kept, encoding="utf-8", delay=True)
     handler.setFormatter(_OneLine("%(asctime)s %(message)s"))
     handler.setLevel(logging.WARNING)
 
@@ -34,6 +35,25 @@ def log_to(path: Path, *, bytes_max: int, files_kept: int) -> Iterator[Callable[
     finally:
         root_logger.removeHandler(handler)
         handler.close()
+
+
+class _LogFile(RotatingFileHandler):
+    """Says once that the file cannot be written, and not for each record why."""
+
+    _failing = _failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; one that cannot be written is lost."""
+        self._failed = False
+        super().emit(record)
+        self._failing = self._failed
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the name in the standard library
+        """Report the first of several failures."""
+        del record
+        self._failed = True
+        if not self._failing:
+            sys.stderr.write(f"the log file cannot be written: {one_line(str(sys.exc_info()[1]))}\n")
 
 
 class _OneLine(logging.Formatter):

@@ -11,10 +11,20 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.records import (
+    Change,
+    DeviceTimes,
+    HeldDevice,
+    HeldPort,
+    HeldSlot,
+    KernelRecord,
+    SessionRecord,
+)
 
 # The last checkpoints that kernels reported.
 Checkpoints: TypeAlias = Mapping[KernelId, Checkpoint]
+# In the usage of an owner: the number of its sessions that hold slots.
+SESSIONS_HELD = "#sessions"
 # How many held ports are listed; they serve an explanation.
 PORTS_LISTED_MAX = 20
 
@@ -77,6 +87,12 @@ class Ledger(Protocol):
     async def held_devices(self) -> Sequence[HeldDevice]:
         """Every unfreed hold on a device, by agent and device."""
 
+    async def device_times(self, agents: Sequence[AgentId], *, from_ms: int, to_ms: int, most: int) -> DeviceTimes:
+        """When devices of these agents were held within a time, by agent, device and time.
+
+        At most `most` holds. Those of sessions that are no longer stored are missing.
+        """
+
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """Those of these ports that are leased or rest on agents of a scaling group.
 
@@ -84,7 +100,7 @@ class Ledger(Protocol):
         """
 
     async def usage(self, scope: Scope, name: str) -> Mapping[str, int]:
-        """The slots that an owner holds."""
+        """The slots that an owner holds, and SESSIONS_HELD."""
 
     async def past_usage(
         self, scaling_group: ScalingGroupName | None = None, *, names: Sequence[str] | None = None

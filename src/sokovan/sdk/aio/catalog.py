@@ -17,10 +17,12 @@ from sokovan.sdk.core.catalog_calls import (
     SCALING_GROUPS,
     USERS,
     CatalogKind,
+    TimelineOptions,
     UsageHistoryOptions,
 )
 from sokovan.sdk.core.paging import Paging
 from sokovan.wire.api.fleet import (
+    AgentImpactView,
     AgentView,
     BookingBody,
     FleetView,
@@ -28,12 +30,21 @@ from sokovan.wire.api.fleet import (
     JoinTokenBody,
     JoinTokenView,
     QueueSharesView,
+    TimelineView,
     WhatIfBody,
     WhatIfView,
 )
 from sokovan.wire.api.sessions import HistoryLine
-from sokovan.wire.api.system import AuditEntryView
-from sokovan.wire.api.tenancy import KeyView, LoginCodeView, LoginView, NewKeyView, UsageHistoryView, UsageView
+from sokovan.wire.api.system import AuditChainView, AuditEntryView
+from sokovan.wire.api.tenancy import (
+    KeyView,
+    LoginCodeView,
+    LoginView,
+    NewKeyView,
+    OwnerLimitsView,
+    UsageHistoryView,
+    UsageView,
+)
 from sokovan.wire.api.topology import LabelsView, TopologyBody, TopologyChangeView, TopologyView
 
 __all__ = ["BOOKINGS", "DOMAINS", "GROUPS", "POLICIES", "QUEUES", "SCALING_GROUPS", "USERS"]
@@ -96,6 +107,13 @@ class AsyncUsage:
     def list(self, *, scaling_group: str | None = None) -> AsyncIterator[UsageView]:
         """List all that the caller may see, of one scaling group or of all."""
         return self._connection.pages(Paging(partial(catalog_calls.usage, scaling_group=scaling_group)))
+
+    def limits(self, *, kind: str | None = None) -> AsyncIterator[OwnerLimitsView]:
+        """List what owners with a quota hold now, and the most they may hold.
+
+        `kind` is `domain`, `group`, `user` or `keypair`.
+        """
+        return self._connection.pages(Paging(partial(catalog_calls.limits, kind=kind)))
 
     async def history(self, by: str = "all", **options: Unpack[UsageHistoryOptions]) -> UsageHistoryView:
         """The slots that sessions held over time, by default in the last 24 hours.
@@ -184,6 +202,19 @@ class AsyncHyperNodes:
         """Get all agents and devices, and the sessions that hold them, as columns."""
         return await self._connection.send(catalog_calls.fleet())
 
+    async def timeline(
+        self, *, limit: int | None = None, cursor: str | None = None, **options: Unpack[TimelineOptions]
+    ) -> TimelineView:
+        """The holders of devices over time, by default in the last hour.
+
+        With drains, bookings and kept room. `next` of the answer is the `cursor` of further agents.
+        """
+        return await self._connection.send(catalog_calls.timeline(options, limit=limit, cursor=cursor))
+
+    async def impact(self, name: str, action: str = "drain") -> AgentImpactView:
+        """The impact of `drain`, `undrain` or `declare-gone`; nothing is changed."""
+        return await self._connection.send(catalog_calls.agent_impact(name, action))
+
     async def get(self) -> TopologyView:
         """Get the topology, and its tree with capacities."""
         return await self._connection.send(catalog_calls.topology())
@@ -244,6 +275,10 @@ class AsyncKeys:
     ) -> AsyncIterator[AuditEntryView]:
         """List who did what to which object, newest first; administrators only."""
         return self._connection.pages(Paging(partial(system_calls.audit_log, filters), limit=limit))
+
+    async def audit_chain(self) -> AuditChainView:
+        """Check that no entry of the audit log was changed; for administrators."""
+        return await self._connection.send(system_calls.audit_chain())
 
     async def delete(self, access_key: str) -> None:
         """Revoke a key."""

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
 from sokovan.wire.api.fleet import (
     AgentChange,
+    AgentImpactView,
     AgentPage,
     AgentView,
     BookingBody,
@@ -24,6 +25,7 @@ from sokovan.wire.api.fleet import (
     ScalingGroupBody,
     ScalingGroupPage,
     TaintsBody,
+    TimelineView,
     WhatIfBody,
     WhatIfView,
 )
@@ -40,6 +42,7 @@ from sokovan.wire.api.tenancy import (
     LoginCodeView,
     LoginPage,
     NewKeyView,
+    OwnerLimitsPage,
     PolicyBody,
     PolicyPage,
     UsageHistoryView,
@@ -104,6 +107,38 @@ def change_agent(name: str, action: str, reason: str) -> Call[AgentView]:
     """Drain an agent, undrain it, or declare it gone."""
     change = AgentChange(action=action, reason=reason)
     return Call(method="PATCH", path=api_path("agents", name), answer=AgentView, body=sparse(change))
+
+
+def agent_impact(name: str, action: str) -> Call[AgentImpactView]:
+    """Get what an action on an agent would do."""
+    change, path = AgentChange(action=action), api_path("agents", name)
+    return Call(method="PATCH", path=path, answer=AgentImpactView, body=sparse(change), query={"dry_run": "true"})
+
+
+class TimelineOptions(TypedDict, total=False):
+    """The time of a timeline, as RFC 3339, and its agents.
+
+    By default the last hour of all agents.
+    """
+
+    since: str | None
+    until: str | None
+    agent: str | None
+    scaling_group: str | None
+
+
+def timeline(
+    options: TimelineOptions | None = None, *, limit: int | None = None, cursor: str | None = None
+) -> Call[TimelineView]:
+    """Get who held the devices of agents over time. Raises InvalidSetting."""
+    parameters = filters_query("devices", options or {}, TimelineOptions, limit=limit, cursor=cursor)
+    return Call(method="GET", path=api_path("timeline"), answer=TimelineView, query=parameters)
+
+
+def limits(*, kind: str | None = None, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[OwnerLimitsPage]:
+    """Get one page of owners, with what they hold and may hold."""
+    parameters = query({"kind": kind, "limit": str(limit), "cursor": cursor})
+    return Call(method="GET", path=api_path("limits"), answer=OwnerLimitsPage, query=parameters)
 
 
 def new_join_token(body: JoinTokenBody) -> Call[JoinTokenView]:

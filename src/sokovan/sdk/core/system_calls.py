@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query
-from sokovan.wire.api.system import AuditEntryPage, EventView, HealthView, ServerSettingsView
+from sokovan.wire.api.system import AuditChainView, AuditEntryPage, EventView, HealthView, ServerSettingsView
 
 if TYPE_CHECKING:
     from sokovan.wire.api.tenancy import WhoamiView
@@ -48,3 +48,8 @@ def audit_log(
     """Get one page of the audit log, newest first. Raises InvalidSetting."""
     parameters = filters_query("entries", options or {}, AuditOptions, limit=limit, cursor=cursor)
     return Call(method="GET", path=api_path("audit-log"), answer=AuditEntryPage, query=parameters)
+
+
+def audit_chain() -> Call[AuditChainView]:
+    """Check that no entry of the audit log was changed; administrators only."""
+    return Call(method="GET", path=api_path("audit-log", "chain"), answer=AuditChainView)

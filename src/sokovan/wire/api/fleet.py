@@ -193,6 +193,115 @@ class WhatIfView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentImpactSession:
+    """A session with kernels on an agent: how many of its kernels are there."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    status: str
+    kernels: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentImpactView:
+    """The impact of an action on an agent, which was not changed.
+
+    `ends_kernels` says whether the kernels of `sessions` end by it; otherwise they continue.
+    `group_agents` and `group_free` are the agents of its scaling group that accept work, and
+    their free slots, before and after it. `left_out` sessions are not listed.
+    """
+
+    agent: str
+    action: str
+    before: str
+    after: str
+    ends_kernels: bool
+    kernels: int
+    used: dict[str, int]
+    sessions: list[AgentImpactSession]
+    left_out: int
+    scaling_group: str
+    group_agents: int
+    group_agents_after: int
+    group_free: dict[str, int]
+    group_free_after: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceHoldView:
+    """A device that was held from a time to a time, which is null while it is.
+
+    Without `session` it was one that the caller may not see.
+    """
+
+    agent: str
+    device: str
+    units: int
+    since: str
+    until: str | None
+    session: str = ""
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentClosedView:
+    """A time in which an agent got no new kernels because of its status."""
+
+    agent: str
+    status: str
+    since: str
+    until: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineBookingView:
+    """A booking or maintenance window, with those of the listed agents that it is on."""
+
+    name: str
+    kind: Literal["booking", "maintenance"]
+    starts_at: str
+    ends_at: str
+    agents: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRoomView:
+    """Room of an agent that is kept for a waiting session, from a time on or from now."""
+
+    agent: str
+    kernels: int
+    starts_at: str | None
+    session: str = ""
+    name: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineView:
+    """Devices of agents over time: who held them, and what is planned on their agents.
+
+    `devices` are by agent. With `cut` there are more holds than are listed: choose a shorter
+    time or fewer agents. `next` is the cursor of the next agents.
+    """
+
+    since: str
+    until: str
+    agents: list[str]
+    devices: dict[str, list[str]]
+    holds: list[DeviceHoldView]
+    closed: list[AgentClosedView]
+    bookings: list[TimelineBookingView]
+    kept: list[KeptRoomView]
+    cut: bool
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaintsBody(StrictBody):
     """Taints to give an agent, as KEY or KEY=VALUE, and to remove, as KEY."""
 

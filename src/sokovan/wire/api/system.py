@@ -102,6 +102,19 @@ class AuditEntryView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditChainView:
+    """Whether the entries of the audit log are as they were written.
+
+    Each entry has a digest of itself and of the one before. `first_broken` is the number of the
+    first that does not fit; from there on entries were changed, removed or added.
+    """
+
+    intact: bool
+    checked_at: str
+    first_broken: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntryPage:
     """Entries of the audit log, newest first.
 

@@ -207,6 +207,31 @@ class UsageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerLimitsView:
+    """The slots that an owner holds now, beside the limits of its quota.
+
+    `kind` is `domain`, `group`, `user` or `keypair`. `limits` are the most of a slot that it may
+    hold at once, and `sessions_max` the most sessions.
+    """
+
+    kind: str
+    name: str
+    policy: str
+    limits: dict[str, int]
+    used: dict[str, int]
+    sessions: int
+    sessions_max: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerLimitsPage:
+    """A page of owners with a quota; `next` is the cursor of the next page."""
+
+    items: list[OwnerLimitsView]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSeriesView:
     """The mean amount of a slot that a name held in each step.
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, packed_rows
+from sokovan.adapters.sql.rows import FLAG, MANY, TEXT, WHOLE, Rows, common_columns, packed_rows
 from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.dialects import POSTGRESQL, SQLITE
@@ -29,6 +29,26 @@ def test_each_database_unpacks_them_in_its_own_way() -> None:
     assert "jsonb_array_elements" in str(of_postgresql)
     assert "json_each" in str(of_sqlite)
     assert list(Rows("them", COLUMNS, postgresql=True).c.keys()) == list(COLUMNS)
+
+
+@pytest.mark.parametrize("amount", [2**53, None])
+@pytest.mark.parametrize("common", [{"amount"}, {"sure"}, {"amount", "sure"}])
+async def test_columns_that_all_rows_have_in_common_are_bound_once(common: set[str], amount: int | None) -> None:
+    rows = [(name, amount, True) for name in ("a'b", "", "ñ")]
+    table = Rows("them", COLUMNS, postgresql=False, common=common)
+    assert set(table.bind(rows)) == {"them", *(f"them_{name}" for name in common)}
+    async with StoredCluster.open() as cluster:
+        statement = sa.select(table.c.name, table.c.amount, table.c.sure)
+        found = await cluster.store.read(lambda unit: unit.transaction.fetch(statement, table.bind(rows)))
+    assert [tuple(row) for row in found] == rows
+
+
+def test_only_many_rows_on_sqlite_have_columns_in_common() -> None:
+    rows = [("same", number, None) for number in range(MANY)]
+    assert common_columns(rows, COLUMNS, postgresql=False) == {"sure"}
+    assert common_columns(rows, COLUMNS, postgresql=True) == set()
+    assert common_columns(rows[1:], COLUMNS, postgresql=False) == set()
+    assert common_columns([], COLUMNS, postgresql=False) == set()
 
 
 async def unpacked(url: str, rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:

@@ -1,6 +1,7 @@
 """Units of work under faults: tried again, done once, and given up in time."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -19,10 +20,12 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
 from sokovan.adapters.sql.schema.tables import OUTBOX
+from sokovan.adapters.sql.sqlite_connections import SqliteConnection
 from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
-from sokovan.domain.errors import StoreUnavailable
+from sokovan.domain.errors import OutcomeUnknown, StoreUnavailable
 from sokovan.domain.events import NoticeIssued
+from sokovan.domain.owners.tenancy import Domain
 from sokovan.ports.environment import Clock
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.clock import VirtualClock
@@ -356,3 +359,17 @@ async def test_writes_work_again_once_one_was_only_cancelled(url: str) -> None:
         calls: list[int] = []
         await asyncio.gather(*(cluster.store.run(counted(calls)) for _ in range(10)))
         assert len(calls) == 10
+
+
+@pytest.mark.slow
+async def test_a_commit_without_room_is_known_to_have_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_room(_connection: SqliteConnection) -> None:
+        raise OperationalError("COMMIT", {}, sqlite3.OperationalError("database or disk is full"))
+
+    async with full_disk(str(tmp_path / "state.db"), []) as (store, _):
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteConnection, "commit", no_room)
+            with pytest.raises(StoreUnavailable, match="full") as refused:
+                await store.run(lambda unit: unit.catalog.put(Domain("lab")))
+        assert not isinstance(refused.value, OutcomeUnknown)
+        assert await store.run(lambda unit: unit.catalog.find((Domain, "lab"))) == [None]

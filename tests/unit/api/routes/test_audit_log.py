@@ -8,7 +8,8 @@ import pytest
 
 from sokovan.api.routes import audit_log
 from sokovan.ports.repositories.audit import AuditEntry
-from tests.unit.api.api_harness import ADMIN, ApiHarness, domain_admin, member
+from sokovan.testing.contracts.repositories.audit import tampered
+from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness, domain_admin, member
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -60,3 +61,21 @@ async def test_pages_follow_each_other_without_gaps(api: ApiHarness) -> None:
     found, cursor = await targets(api, "who=pat&limit=2")
     assert found == ["4", "3"]
     assert (await targets(api, f"who=pat&limit=3&cursor={cursor}"))[0] == ["2", "1", "0"]
+
+
+async def test_the_chain_is_checked_for_administrators(api: ApiHarness) -> None:
+    await noted(api, AuditEntry("eva", "key.add", "k", "done"))
+    found = (await api.get("/audit-log/chain", user=ADMIN)).json()
+    assert (found["intact"], found["first_broken"]) == (True, None)
+    for user in (NORTH, domain_admin("north")):
+        assert (await api.get("/audit-log/chain", user=user)).status_code in {403, 404}
+
+
+async def test_a_changed_entry_is_found() -> None:
+    async with api_harness() as own:
+        await noted(own, *(AuditEntry("eva", "key.add", f"k{number}", "done") for number in range(3)))
+        [last, *_] = (await own.get("/audit-log?limit=1", user=ADMIN)).json()["items"]
+        changed = last["number"] - 1
+        await tampered(own.cluster, f"UPDATE audit_log SET at_ms = at_ms + 1 WHERE sequence = {changed}")  # noqa: S608  # only a number
+        found = (await own.get("/audit-log/chain", user=ADMIN)).json()
+        assert (found["intact"], found["first_broken"]) == (False, changed)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sokovan.wire.api.fleet import AgentFailureView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.agent_views import AGENT
-from tests.unit.sdk.views import KERNEL, SESSION
 
 
 def test_agents_are_listed_with_their_usage(server: CannedServer, sokovan: Sokovan) -> None:
@@ -69,28 +69,37 @@ def test_a_history_is_printed(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("agent", "history", "gpu2", "--json") == (0, "[]\n", "")
 
 
+IMPACT: dict[str, Any] = {
+    "agent": "gpu2", "action": "drain", "before": "alive", "after": "draining", "ends_kernels": False, "kernels": 5,
+    "used": {"cpu": 40000}, "sessions": [
+        {"id": "s-1", "name": "ddp", "user": "ada", "queue": "q", "status": "running", "kernels": 4, "size": 8},
+    ],
+    "left_out": 3, "scaling_group": "default", "group_agents": 2, "group_agents_after": 1,
+    "group_free": {"cuda.device": 11}, "group_free_after": {"cuda.device": 8},
+}  # fmt: skip
+
+
 def test_a_drain_is_previewed_without_a_change(server: CannedServer, sokovan: Sokovan) -> None:
-    server.says("GET agents/gpu2", AGENT)
-    other = replace(AGENT, id="gpu3", used={"cpu": 192000})
-    elsewhere = replace(AGENT, id="x1", scaling_group="other")
-    server.says(
-        "GET agents", {"items": [AGENT, other, replace(AGENT, id="gpu4", status="lost"), elsewhere], "next": None}
-    )
-    here = replace(SESSION, kernels=[replace(KERNEL, agent="gpu2")])
-    many = replace(SESSION, id="s-2", name="wide", size=2, kernels=[KERNEL])
-    server.says("GET sessions", {"items": [SESSION, here, many], "next": None})
-    server.says("GET sessions/s-2/kernels", {"items": [KERNEL, replace(KERNEL, index=1, agent="gpu2")], "next": None})
+    server.says("PATCH agents/gpu2", IMPACT)
     status, out, _err = sokovan("agent", "drain", "gpu2", "--dry-run")
     assert (status, out.splitlines()) == (
         0,
         [
-            "gpu2  ALIVE, 5 kernels continue: cpu 40, mem 300GiB, cuda.device 5",
-            "scaling group default keeps 1 of 2 agents, free: cuda.device 8, mem 2TiB",
-            "  ddp of ada: 1 of 1 kernels",
-            "  wide of ada: 1 of 2 kernels",
+            "gpu2  ALIVE, then DRAINING, 5 kernels continue: cpu 40",
+            "scaling group default keeps 1 of 2 agents, free: cuda.device 8",
+            "  ddp of ada: 4 of 8 kernels",
+            "  ... and 3 more sessions",
         ],
     )
-    assert not any(method.startswith("POST") for method, _ in server.asked)
+    assert server.asked[0][1] == {"action": "drain"}
+    assert all("dry_run=true" in line for line in server.lines)
+
+
+def test_declaring_an_agent_gone_is_previewed_without_a_question(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PATCH agents/gpu2", {**IMPACT, "action": "declare-gone", "after": "terminated", "ends_kernels": True})
+    status, out, _err = sokovan("agent", "declare-gone", "gpu2", "--dry-run")
+    assert (status, out.splitlines()[0]) == (0, "gpu2  ALIVE, then TERMINATED, 5 kernels end: cpu 40")
+    assert "dry_run=true" in server.lines[0]
 
 
 def test_an_agent_is_drained_and_undrained(server: CannedServer, sokovan: Sokovan) -> None:

@@ -91,3 +91,16 @@ def test_the_audit_log_is_listed_with_its_filters(server: CannedServer, sokovan:
     assert line.split()[-4:] == ["ada", "session.stop", "s-1", "done"]
     assert server.lines == ["GET audit-log?who=ada&action=session&limit=5"]
     assert sokovan("audit-log", "--limit", "0")[0] == 2
+
+
+@pytest.mark.parametrize(("broken", "code"), [(None, 0), (7, 1)])
+def test_the_chain_of_the_audit_log_is_checked(
+    server: CannedServer, sokovan: Sokovan, broken: int | None, code: int
+) -> None:
+    server.says(
+        "GET audit-log/chain",
+        {"intact": broken is None, "first_broken": broken, "checked_at": "2030-01-01T00:00:00.000Z"},
+    )
+    status, out, _ = sokovan("audit-log", "--check")
+    assert status == code
+    assert ("intact        yes" if broken is None else "first broken  7") in out

@@ -59,3 +59,19 @@ def test_the_loggers_are_left_as_they_were(tmp_path: Path) -> None:
     with log_to(tmp_path / "sokovan.log", bytes_max=BYTES_MAX, files_kept=3):
         assert logging.getLogger().handlers != before
     assert logging.getLogger().handlers == before
+
+
+def test_a_file_that_cannot_be_written_is_reported_once_until_it_can(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "logs" / "sokovan.log"
+    with log_to(path, bytes_max=BYTES_MAX, files_kept=3) as log:
+        log("lost")
+        log("lost too")
+        said = capsys.readouterr().err
+        path.parent.mkdir()
+        log("kept")
+    assert said.startswith("the log file cannot be written: ")
+    assert said.count("\n") == 1
+    assert path.read_text().endswith(" kept\n")
+    assert capsys.readouterr().err == ""

@@ -34,3 +34,20 @@ def test_a_machine_is_changed_by_an_action() -> None:
     assert (call.method, call.path) == ("PATCH", "/api/v1/agents/gpu2")
     assert call.body == {"action": "drain", "reason": "dimm"}
     assert calls.agent_history("gpu2").path == "/api/v1/agents/gpu2/history"
+
+
+def test_an_action_on_a_machine_is_tried_out() -> None:
+    call = calls.agent_impact("gpu2", "drain")
+    assert (call.method, call.path, call.query) == ("PATCH", "/api/v1/agents/gpu2", {"dry_run": "true"})
+    assert call.body == {"action": "drain"}
+
+
+def test_a_timeline_has_a_time_and_goes_on_at_its_cursor() -> None:
+    call = calls.timeline({"since": "t", "agent": "gpu2"}, limit=3, cursor="c")
+    assert call.query == {"since": "t", "agent": "gpu2", "limit": "3", "cursor": "c"}
+    assert calls.timeline().query == {}
+
+
+def test_limits_are_of_one_kind_or_of_all() -> None:
+    assert calls.limits(kind="user", limit=2).query == {"kind": "user", "limit": "2"}
+    assert calls.limits().path == "/api/v1/limits"

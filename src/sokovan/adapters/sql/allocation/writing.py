@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from sokovan.adapters.sql.allocation.verification import Accepted, LockedState
 from sokovan.adapters.sql.repositories.sessions.session_rows import devices_text, ports_text, record_of
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch, UsageDelta, apply_delta
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, MANY, TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import HELD_DEVICES, HELD_PORTS, HELD_SLOTS, PORT_REST_MS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import AgentId
@@ -25,6 +25,16 @@ from sokovan.domain.records import Change, SessionRecord
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.ports.allocation import AllocationContext, AllocationResult
 
+# In the order of the rows.
+_SLOT_COLUMNS: Mapping[str, TypeEngine[Any]] = {
+    "kernel_id": TEXT,
+    "attempt": WHOLE,
+    "slot": TEXT,
+    "agent_id": TEXT,
+    "incarnation": WHOLE,
+    "amount": WHOLE,
+}
+_SLOT = list(_SLOT_COLUMNS).index("slot")
 _SET_LOAN = (
     sa.update(SESSIONS)
     .where(SESSIONS.c.session_id == sa.bindparam("of"))
@@ -47,10 +57,20 @@ class LedgerRows:
         except IntegrityError as error:
             raise LedgerMismatch(f"the ledger refused these rows: {error.orig}") from error
 
+    def _slot_lines(self) -> Iterable[list[tuple[Any, ...]]]:
+        """The rows of slots in one part; many in one part for each slot, as they have more in common."""
+        if len(self.slots) < MANY:
+            return [self.slots] if self.slots else []
+        parts: dict[str, list[tuple[Any, ...]]] = {}
+        for line in self.slots:
+            parts.setdefault(line[_SLOT], []).append(line)
+        return parts.values()
+
     async def _write(self, transaction: Transaction) -> None:
-        if self.slots:
-            statement, rows = _insert_slots(transaction.postgresql)
-            await transaction.execute(statement, {**rows.bind(self.slots), "the_held_ms": transaction.now_ms})
+        for lines in self._slot_lines():
+            common = common_columns(lines, _SLOT_COLUMNS, postgresql=transaction.postgresql)
+            statement, rows = _insert_slots(transaction.postgresql, common)
+            await transaction.execute(statement, {**rows.bind(lines), "the_held_ms": transaction.now_ms})
         if self.devices:
             statement, rows = _insert_devices(transaction.postgresql)
             await transaction.execute(statement, rows.bind(self.devices))
@@ -143,19 +163,11 @@ def _result_of(one: Accepted, scheduled_at: datetime, record: SessionRecord | No
 
 
 @cache
-def _insert_slots(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
-    columns: dict[str, TypeEngine[Any]] = {
-        "kernel_id": TEXT,
-        "attempt": WHOLE,
-        "slot": TEXT,
-        "agent_id": TEXT,
-        "incarnation": WHOLE,
-        "amount": WHOLE,
-    }
-    rows = Rows("lines", columns, postgresql=postgresql)
-    values = [rows.c[name] for name in columns]
+def _insert_slots(postgresql: bool, common: frozenset[str]) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a cache key
+    rows = Rows("lines", _SLOT_COLUMNS, postgresql=postgresql, common=common)
+    values = [rows.c[name] for name in _SLOT_COLUMNS]
     chosen = sa.select(*values, sa.bindparam("the_held_ms", type_=WHOLE))
-    return sa.insert(HELD_SLOTS).from_select([*columns, "held_ms"], chosen), rows
+    return sa.insert(HELD_SLOTS).from_select([*_SLOT_COLUMNS, "held_ms"], chosen), rows
 
 
 @cache

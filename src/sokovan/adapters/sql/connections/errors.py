@@ -13,7 +13,8 @@ _CONTENDED = frozenset({"40001", "40P01", "55P03", "57014"})
 # The server stopped or is not up yet; class 08 are connection errors.
 _SERVER_AWAY = frozenset({"57P01", "57P02", "57P03", "53300", "53100", "25006"})
 _DISK_FULL = frozenset({"53100"})
-_SQLITE_FULL = ("database or disk is full", "disk I/O error")
+_SQLITE_NO_ROOM = "database or disk is full"
+_SQLITE_FULL = (_SQLITE_NO_ROOM, "disk I/O error")
 # A full disk makes SQLite roll back the transaction, including its savepoints.
 _SQLITE_TRY_AGAIN = ("database is locked", "database table is locked", "no such savepoint", *_SQLITE_FULL)
 
@@ -36,6 +37,11 @@ def is_full_disk(error: BaseException) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     return _state_of(error) in _DISK_FULL or any(sign in str(error.orig) for sign in _SQLITE_FULL)
+
+
+def is_refused_commit(error: BaseException) -> bool:
+    """Whether a commit failed for certain: SQLite had no room for the last part of it."""
+    return isinstance(error, DBAPIError) and _SQLITE_NO_ROOM in str(error.orig)
 
 
 def is_connection_loss(error: BaseException) -> bool:

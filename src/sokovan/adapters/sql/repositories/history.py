@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
-from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import HISTORIES
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.lifecycle.transition_table import Cause, TransitionTable
@@ -32,13 +32,14 @@ class HistoryRow(NamedTuple):
 async def append(transaction: Transaction, kind: str, entries: Sequence[HistoryRow], change: Change) -> None:
     """Insert history rows, before the objects that reference them are updated."""
     if entries:
-        statement, rows = _append(kind, transaction.postgresql)
+        common = common_columns(entries, HistoryRow._fields, postgresql=transaction.postgresql)
+        statement, rows = _append(kind, transaction.postgresql, common)
         await transaction.execute(statement, {**rows.bind(entries), **_change_values(transaction, change)})
 
 
 async def append_each(transaction: Transaction, kind: str, entries: Sequence[tuple[HistoryRow, Change]]) -> None:
     """Like `append`, with a change of its own for each row."""
-    statement, rows = _append(kind, transaction.postgresql)
+    statement, rows = _append(kind, transaction.postgresql, frozenset())
     values = [{**rows.bind([entry]), **_change_values(transaction, change)} for entry, change in entries]
     if values:
         await transaction.execute(statement, values)
@@ -119,12 +120,13 @@ async def _count(transaction: Transaction, history: sa.Table, rows: Sequence[Row
 
 
 @cache
-def _append(kind: str, postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
+def _append(kind: str, postgresql: bool, common: frozenset[str]) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
     history = HISTORIES[kind]
     rows = Rows(
         "lines",
         {"object_id": TEXT, "sequence": WHOLE, "before": TEXT, "after": TEXT, "trigger": TEXT},
         postgresql=postgresql,
+        common=common,
     )
     previous = sa.case((rows.c.sequence > 1, rows.c.sequence - 1), else_=sa.null())
     columns: dict[str, Any] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.past_usage import read_usage
+from sokovan.adapters.sql.repositories.past_usage import held_device, read_device_times, read_usage
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
     ON_AGENT,
@@ -44,7 +44,15 @@ from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
-from sokovan.domain.records import Change, HeldDevice, HeldPort, HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.records import (
+    Change,
+    DeviceTimes,
+    HeldDevice,
+    HeldPort,
+    HeldSlot,
+    KernelRecord,
+    SessionRecord,
+)
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import NO_ENDS, PORTS_LISTED_MAX, Checkpoints, OwnEnds, UnprovenFree
 
@@ -144,19 +152,11 @@ class SqlLedger:
 
     async def held_devices(self) -> Sequence[HeldDevice]:
         """See the port."""
-        return [
-            HeldDevice(
-                agent_id=AgentId(row.agent_id),
-                device_id=row.device_id,
-                units=row.units,
-                session_id=SessionId(row.session_id),
-                name=row.name,
-                queue=row.queue,
-                user=row.user,
-                domain=row.domain,
-            )
-            for row in await self._transaction.fetch(_held_devices())
-        ]
+        return [held_device(row) for row in await self._transaction.fetch(_held_devices())]
+
+    async def device_times(self, agents: Sequence[AgentId], *, from_ms: int, to_ms: int, most: int) -> DeviceTimes:
+        """See the port."""
+        return await read_device_times(self._transaction, agents, from_ms=from_ms, to_ms=to_ms, most=most)
 
     async def held_ports(self, scaling_group: ScalingGroupName, ports: Collection[int]) -> Sequence[HeldPort]:
         """See the port."""

@@ -1,7 +1,8 @@
-"""Past usage of owners: brought up to date whenever their held slots change.
+"""Past usage of owners and devices.
 
-Part of the transaction that takes or frees the slots, so every attempt of a kernel is
-counted exactly once. Two statements and a read per batch, however many kernels it has.
+That of owners is brought up to date whenever their held slots change, in the transaction
+that takes or frees the slots, so every attempt of a kernel is counted exactly once. Two
+statements and a read per batch, however many kernels it has.
 """
 
 from __future__ import annotations
@@ -17,9 +18,18 @@ from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories.catalog import item_of
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows
-from sokovan.adapters.sql.schema.tables import PAST_USAGE, SCALING_GROUPS
+from sokovan.adapters.sql.schema.tables import (
+    HELD_DEVICES,
+    HELD_SLOTS,
+    KERNELS,
+    PAST_USAGE,
+    RESERVATIONS,
+    SCALING_GROUPS,
+    SESSIONS,
+)
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.owners.past_usage import (
     HALF_LIFE_DEFAULT_S,
     PastUsage,
@@ -28,6 +38,7 @@ from sokovan.domain.owners.past_usage import (
     UsageScope,
     changed_amount,
 )
+from sokovan.domain.records import DeviceHold, DeviceTimes, HeldDevice, KeptRoom
 
 _KEY = UsageKey._fields
 _STATE = ("amount", "held", "at_ms")
@@ -117,3 +128,79 @@ def write_usage(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # 
         .where(*[PAST_USAGE.c[name] == rows.c[name] for name in _KEY], rows.c.held >= 0)
     )
     return statement, rows
+
+
+def held_device(row: Any) -> HeldDevice:
+    """The device of a row, with its session."""
+    return HeldDevice(
+        agent_id=AgentId(row.agent_id),
+        device_id=row.device_id,
+        units=row.units,
+        session_id=SessionId(row.session_id),
+        name=row.name,
+        queue=row.queue,
+        user=row.user,
+        domain=row.domain,
+    )
+
+
+async def read_device_times(
+    transaction: Transaction, agents: Sequence[AgentId], *, from_ms: int, to_ms: int, most: int
+) -> DeviceTimes:
+    """See `Ledger.device_times`."""
+    ids = bound_ids(transaction, agents)
+    bound = {**ids, "from_ms": from_ms, "to_ms": to_ms, "most": most}
+    rows = await transaction.fetch(_holds(transaction.postgresql), bound)
+    kept = await transaction.fetch(_kept(transaction.postgresql), ids)
+    return DeviceTimes(
+        holds=[DeviceHold(held_device(row), row.held_ms, row.freed_ms) for row in rows],
+        kept=[
+            KeptRoom(
+                agent_id=AgentId(row.agent_id),
+                session_id=SessionId(row.session_id),
+                name=row.name,
+                user=row.user,
+                domain=row.domain,
+                kernels=row.kernels,
+                from_ms=row.starts_ms,
+            )
+            for row in kept
+        ],
+    )
+
+
+@cache
+def _holds(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    held, of = HELD_DEVICES.c, SESSIONS.c
+    # A kernel takes all of its slots at once, with its devices.
+    began = (
+        sa.select(sa.func.min(HELD_SLOTS.c.held_ms))
+        .where(HELD_SLOTS.c.kernel_id == held.kernel_id, HELD_SLOTS.c.attempt == held.attempt)
+        .scalar_subquery()
+    )
+    since, until = sa.bindparam("from_ms", type_=WHOLE), sa.bindparam("to_ms", type_=WHOLE)
+    return (
+        sa.select(
+            held.agent_id, held.device_id, held.units, held.freed_ms, began.label("held_ms"),
+            of.session_id, of.name, of.queue, of.user, of.domain,
+        )
+        .join(KERNELS, KERNELS.c.kernel_id == held.kernel_id)
+        .join(SESSIONS, of.session_id == KERNELS.c.session_id)
+        .where(held.agent_id.in_(sa.select(ids_table(postgresql).c.id)))
+        .where(sa.or_(held.freed_ms.is_(None), held.freed_ms >= since), began < until)
+        .order_by(held.agent_id, held.device_id, began, held.kernel_id)
+        .limit(sa.bindparam("most", type_=WHOLE))
+    )  # fmt: skip
+
+
+@cache
+def _kept(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    kept, of = RESERVATIONS.c, SESSIONS.c
+    columns = (kept.agent_id, of.session_id, of.name, of.user, of.domain, kept.starts_ms)
+    return (
+        sa.select(*columns, sa.func.count().label("kernels"))
+        .join(SESSIONS, of.session_id == kept.session_id)
+        .where(kept.agent_id.in_(sa.select(ids_table(postgresql).c.id)))
+        .group_by(*columns)
+        .order_by(kept.agent_id, of.session_id)
+    )

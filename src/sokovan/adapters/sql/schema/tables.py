@@ -22,6 +22,7 @@ from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.records import SessionResult
 from sokovan.domain.session import SessionType
+from sokovan.ports.repositories.ledger import SESSIONS_HELD
 
 METADATA = sa.MetaData(
     naming_convention={
@@ -367,7 +368,7 @@ OWNER_USAGE = sa.Table(
     sa.CheckConstraint("used >= 0", name="used"),
     status_check("scope", Scope),
 )
-SESSIONS_SLOT = "#sessions"
+SESSIONS_SLOT = SESSIONS_HELD
 # One row per owner and slot for all its sessions: the decayed amount as of `at_ms`, and the slots held since.
 PAST_USAGE = sa.Table(
     "past_usage",

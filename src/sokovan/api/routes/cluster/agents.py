@@ -14,13 +14,14 @@ from sokovan.api.mapping.fleet import agent_view, measured_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
-from sokovan.api.routes.parameters import InScalingGroup, Name
+from sokovan.api.routes.cluster.agent_impact import agent_impact
+from sokovan.api.routes.parameters import DryRun, InScalingGroup, Name
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.fleet import AgentChange, AgentPage, AgentView
+from sokovan.wire.api.fleet import AgentChange, AgentImpactView, AgentPage, AgentView
 from sokovan.wire.api.sessions import HistoryLine
 
 
@@ -45,7 +46,7 @@ class AgentRoutes:
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=AgentView, fails=(404,)),
             ApiOperation(
                 method="PATCH", path=one, endpoint=self.change, tag=tag,
-                body=AgentChange, answer=AgentView, fails=(404, 409),
+                body=AgentChange, answer=AgentView | AgentImpactView, fails=(404, 409),
             ),
         ]  # fmt: skip
 
@@ -79,15 +80,18 @@ class AgentRoutes:
 
         return json_response(await self._store.read(work))
 
-    async def change(self, request: Request, name: Name) -> Response:
+    async def change(self, request: Request, name: Name, dry_run: DryRun = False) -> Response:  # noqa: FBT002  # a parameter of the query
         """Drain an agent, undo that, or declare it gone; administrators only.
 
         To undo returns an agent to scheduling that was removed because it failed sessions.
+        With `dry_run` the answer is the impact, and nothing is changed.
         """
         principal = principal_of(request.scope)
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)
         body = body_of(request, AgentChange)
         trigger, goal, change = requested_transition(body, principal.user)
+        if dry_run:
+            return json_response(await self._store.read(lambda unit: agent_impact(unit, name, body.action)))
 
         async def work(unit: UnitOfWork) -> AgentRecord:
             record = await agent_named(unit, name)

@@ -49,7 +49,7 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
     if booking.agents or not booking.slots:
         return booking
     state = await topology_state(unit)
-    known = [(one, _agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
+    known = [(one, booked_agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
     busy = agents_in_use(booking, [use async for use in _uses(unit)], known)
     groups: dict[str, dict[str, ResourceSlot]] = {}
     for one in state.agents:
@@ -78,8 +78,8 @@ async def permit_booking(
     state = await topology_state(unit)
     live = [one for one in others if one.to_ms > unit.now_ms]
     uses = [use async for use in _uses(unit)]
-    agents = _agents(booking, state, required=True)
-    known = [(one, _agents(one, state)) for one in live]
+    agents = booked_agents(booking, state, required=True)
+    known = [(one, booked_agents(one, state)) for one in live]
     starts_ms, reason = earliest_start(booking, agents, uses, known)
     if starts_ms is None:
         hint = "choose other agents, or end the session first"
@@ -109,7 +109,7 @@ async def _make_room(unit: UnitOfWork, others: Collection[Booking]) -> None:
         raise Conflict(f"there are {BOOKINGS_MAX} bookings already", hint="remove one of them first")
 
 
-def _agents(booking: Booking, state: TopologyState, *, required: bool = False) -> Collection[str]:
+def booked_agents(booking: Booking, state: TopologyState, *, required: bool = False) -> Collection[str]:
     """The agents of a booking. Raises ObjectNotFound if one is required and missing."""
     known = {str(one.info.agent_id) for one in state.agents}
     if booking.hypernode is None:

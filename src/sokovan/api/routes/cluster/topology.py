@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Annotated, TypeAlias
 
-from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,14 +16,13 @@ from sokovan.api.context import ApiContext
 from sokovan.api.mapping.topology import change_view, topology_of, topology_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.request_bodies import JSON_MEDIA
+from sokovan.api.routes.parameters import DryRun
 from sokovan.domain.cluster.topology_rules import TOPOLOGY, Topology
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.topology_changes import TopologyState, apply_topology, broken_constraints, topology_state
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.topology import TopologyBody, TopologyChangeView, TopologyView
-
-DryRun: TypeAlias = Annotated[bool, Query(description="Only check the change, and store nothing.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.records import HeldSlot, KernelRecord, SessionRecord
+from sokovan.domain.records import DeviceHold, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.ledger import UnprovenFree
 from sokovan.testing.contracts import expect
@@ -379,7 +379,36 @@ async def held_devices_are_listed_with_their_session(cluster: StoredCluster) -> 
     expect(await on_agent() == [], "devices are held after the end")
 
 
+async def device_times_are_listed_after_the_end(cluster: StoredCluster) -> None:
+    """With their beginning and end, for a time that they reach into."""
+    agent, record = await running(cluster, kernels=2)
+    [first, *_] = await rows_of(cluster, record.kernels[0].kernel_id)
+
+    async def within(from_ms: int, to_ms: int, *, most: int = 10) -> Sequence[DeviceHold]:
+        agents = [AgentId(agent)]
+        times = await cluster.store.read(
+            lambda unit: unit.ledger.device_times(agents, from_ms=from_ms, to_ms=to_ms, most=most)
+        )
+        return times.holds
+
+    later_ms = first.held_ms + 1_000_000
+    held_now = await within(first.held_ms, later_ms)
+    expect([one.to_ms for one in held_now] == [None, None], f"{held_now} are not held")
+    expect({one.from_ms for one in held_now} == {first.held_ms}, "they do not begin with their slots")
+    expect(await within(0, first.held_ms) == [], "they are listed before they began")
+    await cluster.elapse(0.05)
+    await cluster.stop(record.session_id)
+    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
+    [row, *_] = await rows_of(cluster, record.kernels[0].kernel_id)
+    ended = await within(first.held_ms, later_ms)
+    expect([one.to_ms for one in ended] == [row.freed_ms, row.freed_ms], f"{ended} did not end at {row.freed_ms}")
+    expect([one.device for one in ended] == [one.device for one in held_now], "other devices are listed")
+    expect(len(await within(first.held_ms, later_ms, most=1)) == 1, "more are listed than were wanted")
+    expect(await within((row.freed_ms or 0) + 1, later_ms) == [], "they are listed after they ended")
+
+
 CHECKS: tuple[Check, ...] = (
+    device_times_are_listed_after_the_end,
     held_devices_are_listed_with_their_session,
     held_slots_are_recorded_as_past_usage,
     past_usage_is_recorded_once,

@@ -141,3 +141,27 @@ async def test_a_machine_may_have_a_name_with_slashes(api: ApiHarness) -> None:
     await api.cluster.agent("rack/1", devices=False)
     assert (await api.get("/agents/rack/1")).json()["id"] == "rack/1"
     assert (await api.get("/agents/rack/1/history")).status_code == 200
+
+
+async def test_an_action_is_tried_out_without_a_change(api: ApiHarness) -> None:
+    await api.cluster.agent("tried")
+    await api.submit("there", NORTH)
+    await api.cluster.place("there", "tried")
+    await api.cluster.start("there")
+    found = (await change(api, "tried?dry_run=true", "drain")).json()
+    assert (found["before"], found["after"], found["ends_kernels"], found["kernels"]) == ("alive", "draining", False, 1)
+    [session] = found["sessions"]
+    assert (session["id"], session["user"], session["kernels"], session["size"]) == ("there", NORTH, 1, 1)
+    assert found["group_agents_after"] == found["group_agents"] - 1
+    assert found["group_free_after"]["cpu"] < found["group_free"]["cpu"]
+    assert (await change(api, "tried?dry_run=true", "declare-gone")).status_code == 409
+    same = (await change(api, "tried?dry_run=true", "undrain")).json()
+    assert (same["after"], same["group_agents_after"]) == ("alive", same["group_agents"])
+    assert (await api.get("/agents/tried")).json()["status"] == "alive"
+    assert not [entry for entry in await api.audited() if entry[2] == "tried"]
+
+
+async def test_only_administrators_try_out_actions(api: ApiHarness) -> None:
+    for user in (NORTH, domain_admin("north")):
+        assert (await change(api, "a1?dry_run=true", "drain", user=user)).status_code == 403
+    assert (await change(api, "nowhere?dry_run=true", "drain")).status_code == 404

@@ -18,7 +18,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     spec_text,
 )
 from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
     ARRAYS,
@@ -284,13 +284,15 @@ async def _insert_kernels(transaction: Transaction, rows: list[dict[str, Any]]) 
     if len(rows) <= SEPARATE_MAX:
         await transaction.execute(_INSERT_KERNELS, rows)
         return
-    statement, table = _insert_many(transaction.postgresql)
-    await transaction.execute(statement, table.bind([tuple(row.values()) for row in rows]))
+    values = [tuple(row.values()) for row in rows]
+    common = common_columns(values, _KERNEL_COLUMNS, postgresql=transaction.postgresql)
+    statement, table = _insert_many(transaction.postgresql, common)
+    await transaction.execute(statement, table.bind(values))
 
 
 @cache
-def _insert_many(postgresql: bool) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("kernels_of_gang", _KERNEL_COLUMNS, postgresql=postgresql)
+def _insert_many(postgresql: bool, common: frozenset[str]) -> tuple[sa.Insert, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("kernels_of_gang", _KERNEL_COLUMNS, postgresql=postgresql, common=common)
     chosen = sa.select(*[rows.c[name] for name in _KERNEL_COLUMNS])
     return sa.insert(KERNELS).from_select(list(_KERNEL_COLUMNS), chosen), rows
 

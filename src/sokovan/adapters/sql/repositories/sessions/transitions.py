@@ -27,7 +27,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_records,
     record_of,
 )
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
@@ -257,7 +257,7 @@ class Transitions:
     async def _write_kernels(self) -> None:
         if not self._kernels:
             return
-        statement, rows = _update_kernels(self.transaction.postgresql)
+        postgresql = self.transaction.postgresql
         values = [
             (
                 kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
@@ -266,6 +266,8 @@ class Transitions:
             )
             for kernel, version in self._kernels.values()
         ]  # fmt: skip
+        common = common_columns(values, ("id", "expected", *_KERNEL_COLUMNS), postgresql=postgresql)
+        statement, rows = _update_kernels(postgresql, common)
         _all_written("kernel", values, await self.transaction.execute(statement, rows.bind(values)))
 
     async def _write_sessions(self) -> None:
@@ -409,8 +411,8 @@ def _all_written(what: str, values: Sequence[tuple[Any, ...]], written: int) -> 
 
 
 @cache
-def _update_kernels(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_KERNEL_COLUMNS}, postgresql=postgresql)
+def _update_kernels(postgresql: bool, common: frozenset[str]) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
+    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_KERNEL_COLUMNS}, postgresql=postgresql, common=common)
     statement = (
         sa.update(KERNELS)
         .values({**{name: rows.c[name] for name in _KERNEL_COLUMNS}, "version": KERNELS.c.version + 1})
