@@ -60,7 +60,8 @@ def canonical_text(value: Any) -> str:
 
 def from_plain(target: type[T], value: Any, *, key: str) -> T:
     """A value of type `target` from its plain form. Raises InvalidDocument."""
-    found: T = _builder(target)(value, key)
+    kind: Any = target  # for mypy a type is not hashable, and so no key of a cache
+    found: T = _builder(kind)(value, key)
     return found
 
 
