@@ -126,7 +126,7 @@ export function NewPage() {
           </p>
         ) : null}
         {plan ? <PlanDetails plan={plan} /> : null}
-        {!ready && !typing ? <p class="muted">Enter a command: here stands whether it would start now, wait, or never start.</p> : null}
+        {!ready && !typing ? <p class="muted">Enter a command, to see here when and where the session would run.</p> : null}
         {typing ? <p class="muted">{typing} is no amount yet, such as 2, 0.5 or 4GiB.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from msgspec import structs
+
 from sokovan.agent.admission import wrong_incarnation
 from sokovan.agent.fake.device_use import simulated_figures
 from sokovan.agent.fake.event_queue import EventQueue
@@ -198,5 +200,7 @@ class FakeAgent(InMemoryAgent):
         if kernel is None or kernel.state is KernelState.EXITED:
             return
         kernel.state, kernel.exit_code = KernelState.EXITED, exit_code
+        # Ended kernels are kept for their output: thousands of them, each with an environment of its own.
+        kernel.launch = structs.replace(kernel.launch, environment={}, files={})
         kernel.ended.set()
         self._changed(self)

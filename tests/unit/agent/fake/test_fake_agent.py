@@ -152,3 +152,13 @@ async def test_a_heartbeat_says_that_the_devices_of_running_kernels_work(rig: Ri
     assert (idle.use_percent, busy.use_percent != 0) == (0, True)
     await rig.end()
     assert [one.use_percent for one in rig.agent.heartbeat().devices.values()] == [0, 0]
+
+
+async def test_an_ended_kernel_keeps_its_output_but_not_its_environment(rig: Rig) -> None:
+    rig.create("k1", 1, "echo", "hello", environment={"A": "x" * 1000})
+    await rig.advance(60)
+    rig.stop()
+    await rig.advance(60)
+    kept = rig.agent.kernels[K1].launch
+    assert (kept.command, kept.environment) == (("echo", "hello"), {})
+    assert rig.agent.log(K1, offset=0, limit=100).end
