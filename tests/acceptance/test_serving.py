@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from sokovan.testing.servers.llama_engine import install, write_model
@@ -137,10 +136,12 @@ def test_an_update_to_replicas_that_answer_no_request_is_rolled_back_and_says_wh
 
 
 def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:
+    from openai import OpenAI  # noqa: PLC0415  # half a second, in each process that collects tests
+
     _, told = served
     ask: dict[str, Any] = {"model": NAME, "messages": [{"role": "user", "content": "hello"}]}
     http = httpx2.Client(trust_env=False, timeout=LIMIT_S)
-    with openai.OpenAI(base_url=told["url"], api_key=told["key"], http_client=http) as client:
+    with OpenAI(base_url=told["url"], api_key=told["key"], http_client=http) as client:
         whole = client.chat.completions.create(**ask)
         parts = [chunk.choices[0].delta.content or "" for chunk in client.chat.completions.create(**ask, stream=True)]
         assert "".join(parts) == whole.choices[0].message.content

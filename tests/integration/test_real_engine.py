@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
-import openai
 import pytest
 
 from sokovan.proxy.control.engine_samples import sample
@@ -42,7 +41,13 @@ def engine(request: pytest.FixtureRequest) -> tuple[Any, str]:
     """A client of an engine, and the name of its model."""
     server = request.getfixturevalue(request.param)
     name = server.name if isinstance(server, LlamaServer) else server.model
-    return openai.OpenAI(base_url=server.url, api_key=KEY, max_retries=0), name
+    return client_of(server.url), name
+
+
+def client_of(url: str) -> Any:
+    from openai import OpenAI  # noqa: PLC0415  # half a second, in each process that collects tests
+
+    return OpenAI(base_url=url, api_key=KEY, max_retries=0)
 
 
 def test_a_chat_is_answered_with_its_usage(engine: tuple[Any, str]) -> None:
@@ -76,9 +81,11 @@ def test_a_long_prompt_is_cached_for_the_next_request(engine: tuple[Any, str]) -
 
 
 def test_a_wrong_key_is_refused(engine: tuple[Any, str]) -> None:
+    from openai import AuthenticationError  # noqa: PLC0415  # half a second, in each process that collects tests
+
     client, model = engine
     stranger = client.with_options(api_key="wrong")
-    with pytest.raises(openai.AuthenticationError):
+    with pytest.raises(AuthenticationError):
         stranger.chat.completions.create(model=model, messages=HELLO, max_tokens=1)
 
 
@@ -96,7 +103,7 @@ async def test_its_metrics_tell_how_many_requests_it_has(name: str, request: pyt
 
 
 def test_the_toy_engine_answers_embeddings_and_responses(toy: ToyEngineServer) -> None:
-    client = openai.OpenAI(base_url=toy.url, api_key=KEY, max_retries=0)
+    client = client_of(toy.url)
     vectors = client.embeddings.create(model=toy.model, input=["a", "b"], dimensions=4)
     assert [len(one.embedding) for one in vectors.data] == [4, 4]
     whole = client.responses.create(model=toy.model, input="hello", max_output_tokens=5)

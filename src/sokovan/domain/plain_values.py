@@ -11,14 +11,18 @@ import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from sokovan.domain.errors import InvalidInput, SokovanError, listed, quoted
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 
 T = TypeVar("T")
+
+# Makes a value from its plain form and the path of that form in the document.
+Build: TypeAlias = Callable[[Any, str], Any]
+_SCALARS = (bool, int, str)
 
 
 class InvalidDocument(InvalidInput):
@@ -56,67 +60,109 @@ def canonical_text(value: Any) -> str:
 
 def from_plain(target: type[T], value: Any, *, key: str) -> T:
     """A value of type `target` from its plain form. Raises InvalidDocument."""
-    found: T = _build(target, value, key)
+    kind: Any = target  # for mypy a type is not hashable, and so no key of a cache
+    found: T = _builder(kind)(value, key)
     return found
 
 
-def _build(target: Any, value: Any, key: str) -> Any:
-    """A value of the annotated type, from its plain form."""
-    origin = get_origin(target)
+@cache
+def _builder(target: Any) -> Build:
+    """The function that makes values of an annotated type; types are examined once."""
+    origin, parts = get_origin(target), get_args(target)
     if target is Any or target is object:
-        return value
+        return lambda value, _key: value
     if origin in {Union, UnionType}:
-        return _build_union(get_args(target), value, key)
+        return _union_builder(parts)
     if origin is tuple:
-        return _build_tuple(get_args(target), _listed(value, key), key)
+        return _tuple_builder(parts)
     if origin is frozenset:
-        return frozenset(_build(get_args(target)[0], item, f"{key}[]") for item in _listed(value, key))
+        build = _builder(parts[0])
+        return lambda value, key: frozenset(build(item, f"{key}[]") for item in _listed(value, key))
     if origin is not None and issubclass(origin, Mapping):
-        inner, item_type = get_args(target)
-        entries = _mapped(value, key)
-        return {_build(inner, name, key): _build(item_type, item, f"{key}.{name}") for name, item in entries.items()}
-    return _build_plain(getattr(target, "__supertype__", target), value, key)
+        return _mapping_builder(*parts)
+    return _plain_builder(getattr(target, "__supertype__", target))
 
 
-def _build_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
-    if value is None and NoneType in options:
-        return None
-    kinds = [option for option in options if option is not NoneType]
-    if len(kinds) > 1:
-        kinds = [option for option in kinds if type(value) is getattr(option, "__supertype__", option)] or kinds
-    return _build(kinds[0], value, key)
+def _union_builder(options: tuple[Any, ...]) -> Build:
+    builders = [(getattr(kind, "__supertype__", kind), _builder(kind)) for kind in options if kind is not NoneType]
+
+    def build(value: Any, key: str) -> Any:
+        if value is None and NoneType in options:
+            return None
+        return next((make for kind, make in builders if type(value) is kind), builders[0][1])(value, key)
+
+    return build
 
 
-def _build_tuple(parts: tuple[Any, ...], items: list[Any], key: str) -> tuple[Any, ...]:
+def _tuple_builder(parts: tuple[Any, ...]) -> Build:
     if len(parts) == 2 and parts[1] is Ellipsis:
-        return tuple(_build(parts[0], item, f"{key}[{index}]") for index, item in enumerate(items))
-    if len(items) != len(parts):
-        raise InvalidDocument(key=key, problem=f"has {len(items)} items, expected {len(parts)}")
-    return tuple(_build(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(parts, items, strict=True)))
+        each = _builder(parts[0])
+        return lambda value, key: tuple(each(item, f"{key}[{index}]") for index, item in enumerate(_listed(value, key)))
+    builders = [_builder(part) for part in parts]
+
+    def build(value: Any, key: str) -> tuple[Any, ...]:
+        items = _listed(value, key)
+        if len(items) != len(builders):
+            raise InvalidDocument(key=key, problem=f"has {len(items)} items, expected {len(builders)}")
+        return tuple(make(item, f"{key}[{i}]") for i, (make, item) in enumerate(zip(builders, items, strict=True)))
+
+    return build
 
 
-def _build_plain(target: Any, value: Any, key: str) -> Any:
-    if target in {ResourceSlot, SlotLimits} or (isinstance(target, type) and issubclass(target, Enum)):
-        return _guarded(key, lambda: target(_mapped(value, key) if target in {ResourceSlot, SlotLimits} else value))
+def _mapping_builder(name_type: Any, item_type: Any) -> Build:
+    build_name, build_item = _builder(name_type), _builder(item_type)
+
+    def build(value: Any, key: str) -> dict[Any, Any]:
+        entries = _mapped(value, key)
+        return {build_name(name, key): build_item(item, f"{key}.{name}") for name, item in entries.items()}
+
+    return build
+
+
+def _plain_builder(target: Any) -> Build:
+    if target in {ResourceSlot, SlotLimits}:
+        return lambda value, key: _guarded(key, lambda: target(_mapped(value, key)))
+    if isinstance(target, type) and issubclass(target, Enum):
+        return lambda value, key: _guarded(key, lambda: target(value))
     if is_dataclass(target) or hasattr(target, "_fields"):
-        return _build_record(target, _mapped(value, key), key)
-    if target is bool or target is int or target is str:
-        if type(value) is not target:
-            raise InvalidDocument(key=key, problem=f"is {quoted(value)}, expected {target.__name__}")
-        return value
+        return lambda value, key: _build_record(target, _mapped(value, key), key)
+    if target in _SCALARS:
+        return partial(_build_scalar, target)
+    return _refuse
+
+
+def _build_scalar(target: type, value: Any, key: str) -> Any:
+    if type(value) is not target:
+        raise InvalidDocument(key=key, problem=f"is {quoted(value)}, expected {target.__name__}")
+    return value
+
+
+def _refuse(value: Any, key: str) -> Any:
     raise InvalidDocument(key=key, problem=f"cannot hold {quoted(value)}")
 
 
 def _build_record(target: Any, entries: Mapping[str, Any], key: str) -> Any:
-    hints = _hints(target)
-    unknown = set(entries) - set(hints)
+    builders = _field_builders(target)
+    unknown = entries.keys() - builders.keys()
     if unknown:
         raise InvalidDocument(key=key, problem=f"has unknown keys {listed(unknown)}")
     missing = [name for name in _required(target) if name not in entries]
     if missing:
         raise InvalidDocument(key=key, problem=f"lacks {listed(missing)}")
-    values = {name: _build(hints[name], item, f"{key}.{name}") for name, item in entries.items()}
+    values: dict[str, Any] = {}
+    for name, item in entries.items():
+        scalar, build = builders[name]
+        # Most fields are scalars of the right type, and their paths are not needed.
+        values[name] = item if type(item) is scalar else build(item, f"{key}.{name}")
     return _guarded(key, lambda: target(**values))
+
+
+@cache
+def _field_builders(kind: type) -> dict[str, tuple[type | None, Build]]:
+    """The scalar type of each field, None for other types, and its function."""
+    hints = get_type_hints(kind)
+    plain = {name: getattr(hints[name], "__supertype__", hints[name]) for name in _names(kind)}
+    return {name: (plain[name] if plain[name] in _SCALARS else None, _builder(hints[name])) for name in plain}
 
 
 def _guarded(key: str, make: Callable[[], T]) -> T:
@@ -144,12 +190,6 @@ def _names(kind: Hashable) -> tuple[str, ...]:
     if is_dataclass(kind):
         return tuple(f.name for f in fields(kind))
     return tuple(getattr(kind, "_fields", ()))
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {name: hints[name] for name in _names(kind)}
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def test_every_figure_has_a_meaning_and_the_name_of_its_kind() -> None:
 KINDS = {"count": "counter", "observe": "histogram", "gauge": "gauge"}
 
 
+@cache
 def used_metrics() -> list[tuple[str, str, frozenset[str]]]:
     """All metrics used in the code: kind, name, labels."""
     calls = [

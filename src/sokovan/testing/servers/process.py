@@ -52,6 +52,8 @@ class LocalServer(ABC):
 
     environment: ClassVar[str]
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    # The folder in which its own is created; None for the usual one of temporary files.
+    parent: Path | None = None
 
     def __init__(self, *, given_url: str = "") -> None:
         self.port = 0
@@ -110,7 +112,7 @@ class LocalServer(ABC):
     def folder(self) -> Path:
         """The temporary folder with data and log."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="sokovan-server-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="sokovan-server-", dir=self.parent))
         return self._folder
 
     def start(self) -> None:

@@ -1,6 +1,7 @@
 """PostgreSQL from a wheel keeps what it committed."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from sokovan.testing.servers import PostgresServer, ServerFailed
 from sokovan.testing.servers.postgres import copied_install, reachable_by_others
+from tests.servers import memory_folder
 
 pytestmark = pytest.mark.server
 
@@ -67,6 +69,16 @@ def test_commits_survive_a_kill(postgres_server: PostgresServer) -> None:
         server.restart()
         assert server.port == port
         assert server.execute("SELECT amount FROM kept") == "7"
+
+
+def test_the_shared_server_has_its_data_in_memory_where_there_is_room(postgres_server: PostgresServer) -> None:
+    if postgres_server.is_given:
+        pytest.skip("an external server is used")
+    assert postgres_server.folder.parent == (memory_folder() or Path(tempfile.gettempdir()))
+
+
+def test_a_file_system_that_is_not_there_is_not_used(tmp_path: Path) -> None:
+    assert memory_folder(tmp_path / "nothing") is None
 
 
 def test_a_folder_that_others_may_not_enter_is_noticed(tmp_path: Path) -> None:
