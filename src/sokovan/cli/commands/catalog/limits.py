@@ -36,10 +36,10 @@ COLUMNS: list[Column[LimitLine]] = [
 
 
 def limits(*, kind: str | None = None, output: OutputOptions = TABLE_OUTPUT) -> int:
-    """Show what owners hold now, and the most their quotas allow.
+    """Show what owners hold now, and the most they may hold.
 
-    One line for each limited slot, and one for sessions, of each domain, group, user
-    and key that has a quota and that you may see.
+    One line for each limited slot, and one for sessions, of each domain, group,
+    user and key that has a quota and that you may see.
 
     For example:
       sokovan limits
