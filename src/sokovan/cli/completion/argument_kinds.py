@@ -37,7 +37,7 @@ ARGUMENT_KINDS = {
         for verb in ("show", "history", "devices", "drain", "undrain", "declare-gone", "label", "taint", "remove")
     },
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
-    **dict.fromkeys(("topology show", "agent maintenance"), "agent"),
+    **dict.fromkeys(("topology show", "agent maintenance", "agent timeline"), "agent"),
     **dict.fromkeys(("booking show", "booking rm"), "booking"),
     "queue shares": "queue",
     **dict.fromkeys(("context use", "context rm"), "context"),
