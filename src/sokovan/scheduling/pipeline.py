@@ -253,8 +253,10 @@ class SchedulingCycle:
         calendar = self._context.calendar
         booked = None if calendar is None else calendar.objection(session)
         reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
-        pending.reason = reason or back_off(session, self._snapshot.now_ms)
-        if pending.reason is not None:
+        if reason is None and session.evictions_ms:
+            reason = back_off(session, self._snapshot.now_ms)
+        pending.reason = reason
+        if reason is not None:
             self._backlogs.remove(session)
         return pending
 

@@ -98,7 +98,7 @@ class Allocate:
         self._serve(rest)
         self._lend([*first, *sessions])
         for pending in (*sessions, *refused):
-            if may_borrow(pending):
+            if pending.session.borrow and may_borrow(pending):
                 self._borrow(pending)
 
     def _borrow(self, pending: PendingSession) -> None:
@@ -171,7 +171,7 @@ class Allocate:
             return False
         if self._serve_session(pending):
             waiting.push(pending)
-        else:
+        elif self._context.calendar is not None:
             self._hold_in_time(pending)
         return True
 
@@ -266,7 +266,8 @@ class Allocate:
         pending.placed = pending.have = 1
         pending.agents.append(agent)
         pending.batches = []
-        self._note_ends(pending, ((shape, agent),))
+        if context.calendar is not None:
+            self._note_ends(pending, ((shape, agent),))
         return False
 
     def _note_ends(self, pending: PendingSession, placed: Iterable[tuple[Shape, int]]) -> None:

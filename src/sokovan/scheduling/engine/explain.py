@@ -44,13 +44,18 @@ class Explainer:
     def trace(self, sessions: Iterable[PendingSession], *, notes: tuple[Check, ...] = ()) -> DecisionTrace:
         """A verdict for every session, with the sessions ahead of it in its queue."""
         queues: dict[str, list[SessionId]] = {}
-        verdicts = []
+        verdicts, dated = [], self._context.calendar is not None
         for pending in sorted(sessions, key=lambda pending: (-pending.session.priority, pending.rank)):
             if pending.placed:
                 verdicts.append(self._placed(pending, notes))
                 continue
             ahead = queues.setdefault(pending.node.name, [])
-            verdict = self._reserved(pending, notes) if pending.reserved else self._late(pending, notes)
+            if pending.reserved:
+                verdict = self._reserved(pending, notes)
+            elif dated or pending.session.deadline_ms is not None:
+                verdict = self._late(pending, notes)
+            else:
+                verdict = self._waiting(pending, notes)
             # The rest of a verdict may be shared by many sessions.
             session_id = pending.session.session_id
             verdicts.append(Verdict(session_id, *verdict[1:-2], len(ahead), tuple(ahead[:AHEAD_SHOWN])))
@@ -95,8 +100,6 @@ class Explainer:
         """The verdict of a session without a place: also by when it starts, and that its deadline has passed."""
         verdict = self._waiting(pending, notes)
         calendar, deadline = self._context.calendar, latest_start(pending.session)
-        if calendar is None and deadline is None:
-            return verdict
         if pending.starts_ms is not None and calendar is not None:
             starts = f"starts in {seconds(pending.starts_ms - calendar.now_ms)} at the latest, room is reserved for it"
             verdict = verdict._replace(code=Code.RESERVED, summary=f"{starts}; now: {verdict.summary}")
