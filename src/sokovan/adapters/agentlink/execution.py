@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Self
 
 from sokovan.adapters.agentlink.duplex import Stream
-from sokovan.adapters.agentlink.linked_use import LinkedUse
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentUnreachable
 from sokovan.wire.exec_messages import (
@@ -110,7 +109,7 @@ class LinkedExecution:
         return content
 
 
-class LinkedStreams(LinkedUse):
+class LinkedStreams(ABC):
     """Commands in kernels, and connections to their ports, over streams of agents."""
 
     def execute(

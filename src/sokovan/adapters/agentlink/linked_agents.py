@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from sokovan.adapters.agentlink import translation
 from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
 from sokovan.adapters.agentlink.duplex import Duplex, Stream
-from sokovan.adapters.agentlink.execution import LinkedStreams
 from sokovan.adapters.agentlink.linked_files import LinkedFiles
+from sokovan.adapters.agentlink.linked_use import LinkedUse
 from sokovan.adapters.agentlink.streams import PendingStreams
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.agent_gateway import AgentRefused, AgentUnreachable, GoneProof, ImageReport
@@ -40,7 +40,7 @@ def _discard(_line: str) -> None:
     """The default log: discards lines."""
 
 
-class LinkedAgents(LinkedStreams):
+class LinkedAgents(LinkedUse):
     """The AgentGateway port over the links that agents have opened to this manager.
 
     `streams` are the connections that agents were requested to open, `files` the files of

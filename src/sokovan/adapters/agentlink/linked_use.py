@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
+from sokovan.adapters.agentlink.execution import LinkedStreams
 from sokovan.adapters.agentlink.translation import use_of
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.ports.runtime import KernelUse
 from sokovan.wire.frames import MeasureKernel, UseFigures
 
 
-class LinkedUse(ABC):
-    """The UseGateway port, for any incarnation of an agent."""
+class LinkedUse(LinkedStreams):
+    """The UseGateway port, for any incarnation of an agent, beside its streams."""
 
     async def measure(self, agent_id: AgentId, kernel_id: KernelId, attempt: int) -> KernelUse:
         """See the port."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from sokovan.adapters.agentlink.duplex import Stream
-from sokovan.adapters.agentlink.execution import LinkedExecution
+from sokovan.adapters.agentlink.execution import LinkedStreams
 from sokovan.adapters.agentlink.relay.process_messages import (
     JoiningWanted,
     LinksFound,
@@ -94,7 +94,7 @@ class Relay:
             await self.ask(agent_id, LinkUnwanted(), cast("type[None]", Any))
 
 
-class RelayedGateway:
+class RelayedGateway(LinkedStreams):
     """The KernelGateway port; `follow` keeps the list of linked agents."""
 
     def __init__(self, relay: Relay, clock: Clock) -> None:
@@ -122,28 +122,14 @@ class RelayedGateway:
         """See the port."""
         return await _asked(self._relay, agent_id, MeasureKernel(kernel_id, attempt), KernelUse)
 
-    def execute(
-        self, agent_id: AgentId, kernel_id: KernelId, attempt: int, command: Sequence[str], *, terminal: bool
-    ) -> LinkedExecution:
-        """See the port."""
-        wanted = OpenStream(
-            stream_id="", kernel_id=kernel_id, attempt=attempt, command=tuple(command), terminal=terminal
-        )
-        return LinkedExecution(agent_id, self._stream(agent_id, wanted))
-
-    def connect(self, agent_id: AgentId, kernel_id: KernelId, attempt: int, port: int) -> LinkedExecution:
-        """See the port."""
-        wanted = OpenStream(stream_id="", kernel_id=kernel_id, attempt=attempt, port=port)
-        return LinkedExecution(agent_id, self._stream(agent_id, wanted))
-
     def connected(self, agent_id: AgentId) -> bool:
         """See the port; as of the last look."""
         return agent_id in self._linked
 
     @asynccontextmanager
-    async def _stream(self, agent_id: AgentId, wanted: OpenStream) -> AsyncIterator[Stream]:
+    async def _stream(self, agent_id: AgentId, command: OpenStream) -> AsyncIterator[Stream]:
         try:
-            async with self._relay.opened(agent_id, wanted) as (_, channel):
+            async with self._relay.opened(agent_id, command) as (_, channel):
                 yield RelayStream(channel)
         except ManagerProcessAway as error:
             raise AgentUnreachable(agent_id=agent_id, problem=error.message) from None
