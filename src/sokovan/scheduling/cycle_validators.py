@@ -52,7 +52,8 @@ class CycleValidators:
         charged = session.session_type.is_charged
         rules = entry.rules if charged else tuple(one for one in entry.rules if not isinstance(one, _QUOTAS))
         more = [rule for rule, name in self._by_field if getattr(session, name, True)]
-        more += [rule for rule in self._by_session if self._applies(rule, session)]
+        if self._by_session:
+            more += [rule for rule in self._by_session if self._applies(rule, session)]
         if not more:
             return rules
         # In the order of the profile: the first objection gives the verdict its code.
@@ -90,9 +91,11 @@ def _all_clear(entry: LedgerEntry, request: ResourceSlot, *, starts: bool) -> bo
     """Whether no limit on slots or sessions is exceeded; the common case, without calling each rule."""
     if not entry.plain:
         return False
-    for used, slot, limit in entry.bounds:
-        if used.get(slot, 0) + request[slot] > limit:
-            return False
+    bounds = entry.bounds
+    for slot, amount in request.items():
+        for used, limit in bounds.get(slot, ()):
+            if used.get(slot, 0) + amount > limit:
+                return False
     if starts:
         for account, most in entry.session_bounds:
             if account.sessions >= most:

@@ -199,20 +199,24 @@ class SchedulingCycle:
         batching = BatchingContext(self._table, nominations, self._kernel_key(), self._batch_equal())
         requested: Counter[tuple[str, Shape]] = Counter()
         used: Counter[tuple[str, Shape]] = Counter()
+        running = self._table.running = []
         sessions = {}
         for session in self._snapshot.sessions:
-            waits = False
+            waits, charged = False, session.charged
             for kernel in session.kernels:
                 if kernel.agent is None:
                     waits = True
                 elif not kernel.releasing:
                     # A kernel being released no longer counts as usage of its queue.
-                    used[session.charged, self._table.of(kernel)] += 1
+                    shape = self._table.of(kernel)
+                    running.append(shape)
+                    used[charged, shape] += 1
             if waits:
-                pending = self._pending_session(session, batching)
+                pending = self._pending_session(session, self._queue_usage.node(charged), batching)
                 sessions[session.session_id] = pending
-                # Sessions that cannot run request no share of the cluster.
-                if _requests(pending) and (session.array_limit is None or self._arrays.may_request(session)):
+                # Sessions that cannot run request no share of the cluster; an eviction does not change that.
+                cannot_run = pending.reason is not None and pending.reason.code is not Code.BACKING_OFF
+                if not cannot_run and (session.array_limit is None or self._arrays.may_request(session)):
                     for batch in pending.batches:
                         requested[session.queue, batch.shape] += len(batch.kernels)
         self._settle_queues(requested, used)
@@ -235,8 +239,7 @@ class SchedulingCycle:
             except PluginFailed as failed:
                 pending.reason = pending.reason or PendingReason(Code.PLUGIN_FAILED, str(failed))
 
-    def _pending_session(self, session: SessionWorkload, batching: BatchingContext) -> PendingSession:
-        node = self._queue_usage.node(session.charged)
+    def _pending_session(self, session: SessionWorkload, node: QueueNode, batching: BatchingContext) -> PendingSession:
         if session.gates:
             pending = PendingSession(session, node, BatchingContext(batching.table))
             pending.reason = PendingReason(Code.HELD, f"held by {', '.join(session.gates)}, until it is released")
@@ -330,11 +333,6 @@ class SchedulingCycle:
     def _capacity(self) -> ResourceSlot:
         workspace = self._workspace
         return ResourceSlot(dict(zip(workspace.slots, workspace.total(), strict=True)))
-
-
-def _requests(pending: PendingSession) -> bool:
-    """Whether a session counts as demand; an eviction does not change that."""
-    return pending.reason is None or pending.reason.code is Code.BACKING_OFF
 
 
 def _refuse_duplicates(snapshot: SystemSnapshot) -> None:

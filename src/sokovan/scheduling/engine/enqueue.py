@@ -64,7 +64,7 @@ class Enqueue:
         if node.name not in self._limited:
             self._limited[node.name] = [
                 LimitedSlot(queue.name, column, queue.allocated[column], queue.limit[column])
-                for queue in node.limiting_queues()
+                for queue in node.limiting_queues
                 for column, total in enumerate(self._queue_usage.total)
                 if queue.limit[column] < total
             ]
@@ -114,7 +114,7 @@ class Enqueue:
 @contextmanager
 def _tentative_usage(nodes: Iterable[QueueNode]) -> Iterator[None]:
     """Undo at the end what was charged to these queues and to those above them."""
-    queues = {id(queue): queue for node in nodes for queue in node.limiting_queues()}
+    queues = {id(queue): queue for node in nodes for queue in node.limiting_queues}
     before = [(queue, queue.allocated[:], queue.share) for queue in queues.values()]
     try:
         yield

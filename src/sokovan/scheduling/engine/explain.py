@@ -29,6 +29,10 @@ from sokovan.scheduling.snapshot import latest_start
 from sokovan.scheduling.trace import MEANING, RESERVED_FOR, Advice, Check, Code, DecisionTrace, Funnel, Verdict
 
 AHEAD_SHOWN = 3
+# Unschedulable and held sessions are not counted as ahead.
+_COUNTED_AS_AHEAD = frozenset(
+    code for code, (advice, *_) in MEANING.items() if advice is Advice.WAIT and code is not Code.HELD
+)
 AFFINITY_TEXT = "affinity or anti-affinity to other sessions excludes them now"
 
 
@@ -43,13 +47,13 @@ class Explainer:
 
     def trace(self, sessions: Iterable[PendingSession], *, notes: tuple[Check, ...] = ()) -> DecisionTrace:
         """A verdict for every session, with the sessions ahead of it in its queue."""
-        queues: dict[str, list[SessionId]] = {}
+        # How many sessions of each queue are ahead, and the first few of them.
+        queues: dict[str, tuple[int, tuple[SessionId, ...]]] = {}
         verdicts, dated = [], self._context.calendar is not None
         for pending in sorted(sessions, key=lambda pending: (-pending.session.priority, pending.rank)):
             if pending.placed:
                 verdicts.append(self._placed(pending, notes))
                 continue
-            ahead = queues.setdefault(pending.node.name, [])
             if pending.reserved:
                 verdict = self._reserved(pending, notes)
             elif dated or pending.session.deadline_ms is not None:
@@ -57,11 +61,11 @@ class Explainer:
             else:
                 verdict = self._waiting(pending, notes)
             # The rest of a verdict may be shared by many sessions.
-            session_id = pending.session.session_id
-            verdicts.append(Verdict(session_id, *verdict[1:-2], len(ahead), tuple(ahead[:AHEAD_SHOWN])))
-            if MEANING[verdict.code][0] is Advice.WAIT and verdict.code is not Code.HELD:
-                # Unschedulable and held sessions are not counted as ahead.
-                ahead.append(session_id)
+            session_id, queue = pending.session.session_id, pending.node.name
+            position, ahead = queues.get(queue, (0, ()))
+            verdicts.append(Verdict(session_id, *verdict[1:-2], position, ahead))
+            if verdict.code in _COUNTED_AS_AHEAD:
+                queues[queue] = (position + 1, (*ahead, session_id) if position < AHEAD_SHOWN else ahead)
         return DecisionTrace(verdicts)
 
     def _placed(self, pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
@@ -122,9 +126,10 @@ class Explainer:
             return self._pending(pending, reason, notes)
         # Sessions without objections have the same tuple of checks.
         key = (pending.node.name, reason, id(pending.checks), pending.session.time_limit_ms is None)
-        if key not in self._shared:
-            self._shared[key] = self._pending(pending, reason, notes)
-        return self._shared[key]
+        verdict = self._shared.get(key)
+        if verdict is None:
+            verdict = self._shared[key] = self._pending(pending, reason, notes)
+        return verdict
 
     def _pending(self, pending: PendingSession, reason: PendingReason, notes: tuple[Check, ...]) -> Verdict:
         code, summary = self._cause(pending, reason)

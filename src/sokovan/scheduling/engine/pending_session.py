@@ -56,7 +56,7 @@ class KernelBatch:
     ) -> None:
         self.shape, self.group, self.kernels = shape, kernels[0].group, kernels
         self.nominated, self.kernel_group = nominated, kernel_group
-        self.best_effort = not shape.slots
+        self.best_effort = not shape.slot_pairs
 
     def accepts(self, kernel: KernelWorkload, shape: Shape, *, kernel_group: int, nominated: int) -> bool:
         """Whether a kernel may join: everything that decides its placement is equal."""
@@ -123,7 +123,6 @@ class PendingSession:
 
     def __init__(self, session: SessionWorkload, node: QueueNode, batching: BatchingContext) -> None:
         self.session, self.node = session, node
-        self.minimum = session.gang_size
         self.agents: list[int] = []
         self.kernel_groups: list[KernelGroupState] = []
         kernels, table = session.kernels, batching.table
@@ -131,12 +130,14 @@ class PendingSession:
             # Most sessions are one waiting kernel; set up without the loops of `_set_up`.
             kernel = kernels[0]
             self.batches = [KernelBatch(table.of(kernel), [kernel], nominated=batching.nominated(kernel))]
+            self.minimum = 1 if session.min_kernels is None else session.gang_size
             self.have = 0
             self.best_effort: list[KernelBatch] = []
             self.group_have = Counter[str]() if session.group_minimums else _NO_GROUPS
             bound = session.topology is not None or session.group_minimums or self.batches[0].nominated != NO_AGENT
             self.single = not bound
         else:
+            self.minimum = session.gang_size
             self._set_up(batching)
         self.starts = not self.agents
 

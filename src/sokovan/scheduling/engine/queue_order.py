@@ -23,15 +23,29 @@ class SessionHeap:
     """The waiting sessions of one queue under a fixed order."""
 
     def __init__(self) -> None:
+        # Most sessions are pushed before the first pop, and in their order already: sorting them once
+        # compares each with the next only. The heap has those that are pushed again, to grow.
+        self._sorted: list[tuple[SessionKey, PendingSession]] = []
         self._heap: list[tuple[SessionKey, PendingSession]] = []
+        self._popped = False
 
     def push(self, pending: PendingSession) -> None:
         """Add a session."""
-        heappush(self._heap, (_session_key(pending), pending))
+        entry = (_session_key(pending), pending)
+        if self._popped:
+            heappush(self._heap, entry)
+        else:
+            self._sorted.append(entry)
 
     def pop(self) -> PendingSession | None:
         """The next session; None if there is none."""
-        return heappop(self._heap)[1] if self._heap else None
+        if not self._popped:
+            self._popped = True
+            self._sorted.sort()
+            self._sorted.reverse()  # so that the next one is the last of the list
+        if self._heap and not (self._sorted and self._sorted[-1] < self._heap[0]):
+            return heappop(self._heap)[1]
+        return self._sorted.pop()[1] if self._sorted else None
 
 
 class QueueOrder:
@@ -96,9 +110,11 @@ def serve_by_queue(
     nodes: dict[str, QueueNode] = {}
     for pending in sessions:
         name = pending.node.name
-        if name not in waiting:
-            waiting[name], nodes[name] = new_queue(), pending.node
-        waiting[name].push(pending)
+        queue = waiting.get(name)
+        if queue is None:
+            queue = waiting[name] = new_queue()
+            nodes[name] = pending.node
+        queue.push(pending)
     walk = queue_usage.walk(nodes.values())
     node = next(walk, None)
     while node is not None:

@@ -291,6 +291,8 @@ class ShapeTable:
         self.workspace, self._now_ms, self._affinity = workspace, now_ms, affinity
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._plain: dict[tuple[ResourceSlot, str, str], Shape] = {}  # of kernels that ask for slots alone
+        # Of the kernels that run and are not being released, in the order of the snapshot: evictions need them again.
+        self.running: list[Shape] = []
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
         self._taints = [taints_of(agent.labels) for agent in workspace.agents]
         self._any_taints = any(self._taints)

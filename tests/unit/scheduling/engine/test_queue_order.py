@@ -56,6 +56,17 @@ def test_an_order_by_plugin_comes_after_sessions_below_their_minimum_and_before_
     assert names(waiting) == ["early", "late", "grows"]
 
 
+def test_sessions_that_are_pushed_again_take_their_place_among_those_that_still_wait() -> None:
+    waiting = SessionHeap()
+    for one in (pending("c", 3), pending("a", 1), pending("e", 5)):
+        waiting.push(one)
+    first = waiting.pop()
+    for one in (pending("d", 4), pending("b", 2), pending("f", 6)):
+        waiting.push(one)
+    assert first is not None
+    assert [str(first.session.session_id), *names(waiting)] == ["a", "b", "c", "d", "e", "f"]
+
+
 @pytest.mark.parametrize("waiting", [SessionHeap(), by_user(Counter())], ids=["heap", "by key"])
 def test_an_empty_queue_gives_no_session(waiting: SessionHeap | QueueOrder) -> None:
     assert waiting.pop() is None

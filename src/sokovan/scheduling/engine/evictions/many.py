@@ -61,7 +61,7 @@ class ManyCandidates:
         """For each HyperNode of a tier, the position of the unit with which it has enough seats."""
         tier, base = self._seats.tiers[number], self._seats.base(shape)
         rows, positions, gains = self._steps(shape, order)
-        prefix = np.concatenate(([0], np.cumsum(base)))
+        prefix = np.concatenate(([0], base.cumsum()))
         lacking = count - (prefix[tier.highs] - prefix[tier.lows])
         by_low = np.argsort(tier.lows, kind="stable")
         agents = self._table.agent[rows]
@@ -72,7 +72,7 @@ class ManyCandidates:
         sort = np.lexsort((positions, domain))
         domain, positions, gains = domain[sort], positions[sort], gains[sort]
         prices = np.full(len(tier.names), order.units, np.int64)
-        total = np.cumsum(gains)
+        total = gains.cumsum()
         starts = np.searchsorted(domain, np.arange(len(tier.names)), side="left")
         before = np.concatenate(([0], total))[starts]
         enough = np.flatnonzero(total - before[domain] >= lacking[domain])
@@ -162,8 +162,8 @@ class ManyCandidates:
         rows, positions, gains = self._steps(shape, order)
         inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
         positions, gains = positions[inside], gains[inside]
-        sort = np.argsort(positions, kind="stable")
-        enough = np.flatnonzero(np.cumsum(gains[sort]) >= lacking)
+        sort = positions.argsort(kind="stable")
+        enough = (gains[sort].cumsum() >= lacking).nonzero()[0]
         return int(positions[sort][enough[0]]) if len(enough) else None
 
     def _needed(self, order: UnitOrder, last: int, agents: range) -> Ints:

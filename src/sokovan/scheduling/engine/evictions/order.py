@@ -29,7 +29,7 @@ class SharedOrder(NamedTuple):
 
     def without(self, candidates: Flags, size: int, table: VictimTable) -> SharedOrder | None:
         """The order of fewer candidates; None if one is new, or left without its gang."""
-        gone = np.flatnonzero(self.candidates & ~candidates)
+        gone = (self.candidates & ~candidates).nonzero()[0]
         if len(gone) != self.size - size:
             return None
         if not len(gone):
@@ -83,7 +83,7 @@ class UnitOrder:
 
     def _end(self, units: int) -> int:
         """The number of rows of the first units; positions rise."""
-        return int(np.searchsorted(self.positions, units, side="left"))
+        return int(self.positions.searchsorted(units, side="left"))
 
     def last_position(self, rows: Sequence[int]) -> int:
         """The highest position among rows; -1 for rows that are not in this order."""
@@ -190,7 +190,7 @@ class UnitOrder:
         sessions = self._table.session[rows]
         joins = np.zeros(len(rows), bool)
         joins[1:] = ~surplus[1:] & ~surplus[:-1] & (sessions[1:] == sessions[:-1])
-        return np.asarray(np.cumsum(~joins) - 1, np.int64)
+        return np.asarray((~joins).cumsum() - 1, np.int64)
 
     def _above_shares(self) -> Flags:
         """The rows whose queue is still above its share when their unit is taken in this order."""
@@ -201,7 +201,7 @@ class UnitOrder:
         rows, units = self.rows[by_queue], self.positions[by_queue]
         queues = table.queue[rows]
         released = table.released[rows][:, :width]
-        before = np.cumsum(released, axis=0) - released
+        before = released.cumsum(axis=0) - released
         # A bundle is taken at once: what is gone before its first row counts for all of it.
         taken = before[_starts(units)] - before[_starts(queues)]
         shares = ShareColumns.of(table)
@@ -218,4 +218,4 @@ class UnitOrder:
 def _starts(column: Ints) -> Ints:
     """For each entry, the index of the first of the equal ones around it."""
     first = np.concatenate(([True], column[1:] != column[:-1]))
-    return np.asarray(np.flatnonzero(first)[np.cumsum(first) - 1], np.int64)
+    return np.asarray(first.nonzero()[0][first.cumsum() - 1], np.int64)

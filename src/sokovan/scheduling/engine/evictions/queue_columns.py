@@ -90,7 +90,7 @@ def distance(action: str, taker: QueueNode, giver: QueueNode) -> int:
     """The steps in the queue tree from the taker's queue to another, for reclaim."""
     if action != RECLAIM:
         return 0
-    mine, theirs = taker.path(), giver.path()
+    mine, theirs = taker.path, giver.path
     shared = sum(1 for a, b in zip(reversed(mine), reversed(theirs), strict=False) if a is b)
     return len(mine) + len(theirs) - 2 * shared
 

@@ -186,7 +186,7 @@ class EvictionRules:
             free = open_
         kept = chosen & self._columns.too_young
         counts = counts._replace(not_preemptible=_count(others & ~free), run_time=_count(kept))
-        return self._left_by_plugins(np.flatnonzero(chosen & ~kept), counts)
+        return self._left_by_plugins((chosen & ~kept).nonzero()[0], counts)
 
     def _left_by_plugins(self, rows: Ints, counts: Protected) -> tuple[Ints, Protected]:
         """The rows without those that a plugin keeps, and their number with the other counts."""
@@ -216,7 +216,7 @@ class EvictionRules:
 
     def _over(self, leaf: QueueNode, shape: Shape, gone: dict[str, Row]) -> bool:
         """Whether a queue and its ancestors give a kernel, with what is already gone from each."""
-        path = leaf.path()[: self._levels + 1]
+        path = leaf.path[: self._levels + 1]
         for node in path:
             left = gone.get(node.name)
             columns = relevant(node, shape, self.asked)
@@ -277,14 +277,14 @@ class EvictionRules:
     def _add(self, gone: dict[str, Row], row: int, times: int) -> None:
         leaf = self._table.sessions[int(self._table.session[row])].node
         pairs = self._table.shapes[int(self._table.shape[row])].slot_pairs
-        for node in leaf.path():
+        for node in leaf.path:
             taken = gone.setdefault(node.name, [0] * len(self.asked))
             for column, amount in pairs:
                 taken[column] += amount * times
 
     def _guarantees_hold(self, gone: dict[str, Row]) -> bool:
         """Whether no queue, nor one above it, falls below its guarantee by what is gone."""
-        above_taker = {node.name for node in self._pending.node.path()}
+        above_taker = {node.name for node in self._pending.node.path}
         for name, row in gone.items():
             node = self._queues.nodes[name]
             for column, amount in enumerate(row):
@@ -335,7 +335,7 @@ class EvictionRules:
         """How much each queue above the taker lacks of what it would use, by column."""
         by_share = self._queues.policy != CAPACITY
         found: dict[str, Row] = {}
-        for node in self._pending.node.limiting_queues():
+        for node in self._pending.node.limiting_queues:
             bounds = node.deserved if by_share else node.limit
             row = [
                 max(0, node.allocated[column] + amount - bounds[column]) if amount else 0

@@ -83,7 +83,7 @@ class SeatCounter:
         fitting = [np.ones(len(tier.names), bool) for tier in self.tiers]
         for shape, count in self.demand:
             seats = self.seats(shape, rows)
-            prefix = np.concatenate(([0], np.cumsum(seats)))
+            prefix = np.concatenate(([0], seats.cumsum()))
             for number, tier in enumerate(self.tiers):
                 fitting[number] &= prefix[tier.highs] - prefix[tier.lows] >= count
         return fitting
@@ -111,10 +111,10 @@ class SeatCounter:
         The rows are sorted by agent; those before it on the agent are gone as well.
         """
         agents, released = self._table.agent[rows], self._table.released[rows]
-        total = np.cumsum(released, axis=0)
+        total = released.cumsum(axis=0)
         first = np.ones(len(rows), bool)
         first[1:] = agents[1:] != agents[:-1]
-        starts = np.flatnonzero(first)[np.cumsum(first) - 1] if len(rows) else np.zeros(0, np.int64)
+        starts = first.nonzero()[0][first.cumsum() - 1] if len(rows) else np.zeros(0, np.int64)
         more = total - total[starts] + released[starts]
         return shape.counts_with(self._workspace, agents, more)
 
@@ -153,7 +153,7 @@ class SeatCounter:
     def released_below(self, name: str, rows: Ints) -> Ints:
         """The amounts that these rows release in a queue and those below it."""
         if name not in self._below:
-            below = [any(node.name == name for node in one.limiting_queues()) for one in self._table.queues]
+            below = [any(node.name == name for node in one.limiting_queues) for one in self._table.queues]
             self._below[name] = np.array(below, bool)
         inside = rows[self._below[name][self._table.queue[rows]]]
         return np.asarray(self._table.released[inside][:, : self._workspace.slot_count].sum(axis=0), np.int64)
@@ -175,7 +175,7 @@ class SeatLedger:
         # What each queue above the taker has more than it needs, and which of them each queue is below.
         self._queues = [[-amount for amount in lacking] for lacking in seats.shortage.values()]
         self._above: list[list[int]] = [
-            [number for number, name in enumerate(seats.shortage) if name in [n.name for n in one.limiting_queues()]]
+            [number for number, name in enumerate(seats.shortage) if name in [n.name for n in one.limiting_queues]]
             for one in (self._table.queues if seats.shortage else ())
         ]
         self.give(rows)

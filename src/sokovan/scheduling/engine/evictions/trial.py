@@ -76,7 +76,7 @@ class UsageTakenOff:
             self._context.best_effort.count(session, -bare)
 
     def _take_from_queue(self, node: QueueNode, shape: Shape, count: int) -> None:
-        for above in node.limiting_queues():
+        for above in node.limiting_queues:
             self._nodes.setdefault(above.name, (above, list(above.allocated), above.share, above.unused_column))
         self._context.queue_usage.charge(node, shape.slot_pairs, -count)
 

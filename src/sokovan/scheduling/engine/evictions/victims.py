@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -132,14 +133,13 @@ class VictimTable:
         self.index: dict[str, int] = {}  # sessions by id
         self.kernels: list[KernelWorkload] = []
         self.shapes: list[Shape] = []
-        self._shape_index: dict[Shape, int] = {}
-        self._shape_of: list[int] = []
         self.losses: list[int] = []  # in millionths of a slot second
         for session in snapshot.sessions:
-            self._add(session, table, queue_usage)
+            self._add(session, queue_usage)
+        self._fill_shapes(table)
         self._fill_columns(table)
 
-    def _add(self, session: SessionWorkload, table: ShapeTable, queue_usage: QueueUsage) -> None:
+    def _add(self, session: SessionWorkload, queue_usage: QueueUsage) -> None:
         running: Sequence[KernelWorkload] = session.kernels
         for kernel in running:
             if kernel.agent is None or kernel.releasing:
@@ -150,16 +150,27 @@ class VictimTable:
         self.index[session.session_id] = len(self.sessions)
         rows = range(len(self.kernels), len(self.kernels) + len(running))
         self.sessions.append(VictimSession(session, queue_usage.node(session.charged), rows, running))
-        lost_ms = self._unsaved_ms(session)
-        blocks = 0 if self._calendar is None else blocks_of_running(self._calendar, session)
-        for kernel in running:
-            shape = table.of(kernel).during(blocks, table.workspace)
-            number = self._shape_index.setdefault(shape, len(self.shapes))
-            if number == len(self.shapes):
-                self.shapes.append(shape)
-            self._shape_of.append(number)
-            self.losses.append(lost_ms * loss_slots(kernel.slots) if lost_ms else 0)
         self.kernels.extend(running)
+
+    def _fill_shapes(self, table: ShapeTable) -> None:
+        shapes = table.running
+        if self._calendar is not None:
+            blocks = [blocks_of_running(self._calendar, one.session) for one in self.sessions]
+            shapes = [
+                shape.during(bits, table.workspace) for shape, bits in zip(shapes, self._each_row(blocks), strict=True)
+            ]
+        self.shapes = list(dict.fromkeys(shapes))
+        numbers = {shape: number for number, shape in enumerate(self.shapes)}
+        slots = {shape: loss_slots(shape.slots) for shape in self.shapes}
+        self.shape: Ints = np.array([numbers[shape] for shape in shapes], np.int64)
+        lost_ms = self._each_row([self._unsaved_ms(one.session) for one in self.sessions])
+        self.losses = [lost * slots[shape] for lost, shape in zip(lost_ms, shapes, strict=True)]
+
+    def _each_row(self, values: Sequence[int]) -> Iterator[int]:
+        """A number of each session, for each of its rows."""
+        return chain.from_iterable(
+            repeat(value, len(one.rows)) for value, one in zip(values, self.sessions, strict=True)
+        )
 
     def _unsaved_ms(self, session: SessionWorkload) -> int:
         """The time of work that a session loses if it ends now."""
@@ -177,7 +188,6 @@ class VictimTable:
         self.session: Ints = np.repeat(np.arange(len(sessions)), [len(one.rows) for one in sessions]).astype(np.int64)
         position = workspace.position
         self.agent: Ints = np.array([position.get(str(kernel.agent), NO_AGENT) for kernel in kernels], np.int64)
-        self.shape: Ints = np.array(self._shape_of, np.int64)
         self.priority: Ints = np.array([kernel.priority for kernel in kernels], np.int64)
         self.session_priority: Ints = _column([one.session.priority for one in sessions])[self.session]
         nodes = {id(one.node): one.node for one in sessions}
@@ -270,7 +280,7 @@ class VictimTable:
 
 def _min_runtime_s(queue: QueueNode, action: str) -> int:
     """The minimum run time that a queue has, or takes from those above it."""
-    own = (node.queue.min_runtime_s for node in queue.path() if node.queue.min_runtime_s is not None)
+    own = (node.queue.min_runtime_s for node in queue.path if node.queue.min_runtime_s is not None)
     return next(own, MIN_RUNTIME_S.get(action, 0))
 
 

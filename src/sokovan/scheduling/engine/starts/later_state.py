@@ -36,7 +36,7 @@ def usage_later(queue_usage: QueueUsage, ended: Mapping[str, Row]) -> Iterator[N
     """Have less usage in queues and those above them."""
     saved: dict[str, tuple[QueueNode, Row, int, int]] = {}
     for name, row in ended.items():
-        for node in queue_usage.node(name).limiting_queues():
+        for node in queue_usage.node(name).limiting_queues:
             saved.setdefault(node.name, (node, list(node.allocated), node.share, node.unused_column))
             node.allocated[:] = [used - less for used, less in zip(node.allocated, row, strict=True)]
     try:

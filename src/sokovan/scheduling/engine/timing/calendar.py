@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,9 @@ from sokovan.scheduling.trace import Code
 BOOKINGS_MAX = 64
 # Bookings that a verdict names.
 SHOWN_MAX = 3
+# Read without a call of Python for each of many sessions.
+_BOOKING = attrgetter("booking")
+_TIME_LIMIT = attrgetter("time_limit_ms")
 
 
 class Hold(NamedTuple):
@@ -51,10 +55,11 @@ class Block(NamedTuple):
 
 def blocks_of(snapshot: SystemSnapshot, depth: int) -> int:
     """How many blocks a cycle may need; 0 without time limits and bookings."""
-    if snapshot.bookings or any(session.booking for session in snapshot.sessions):
+    sessions = snapshot.sessions
+    if snapshot.bookings or any(map(_BOOKING, sessions)):
         # At least one: a session whose booking is gone waits, also where nothing else is held.
         return max(1, depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX + 1))
-    return depth if any(session.time_limit_ms is not None for session in snapshot.sessions) else 0
+    return depth if set(map(_TIME_LIMIT, sessions)) - {None} else 0
 
 
 class Calendar:
@@ -261,6 +266,8 @@ class Calendar:
 
     def booked_for_others(self, pending: PendingSession) -> str:
         """The bookings that begin before a session ends, on agents that could hold it."""
+        if not self._agents:
+            return ""
         shapes = [batch.shape for batch in (*pending.batches, *pending.best_effort)]
         concerning = self._concerning(pending.session, pending.session.ends_by(self.now_ms))
         found = [

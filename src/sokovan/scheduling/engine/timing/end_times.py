@@ -7,6 +7,7 @@ they may run for ever.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -46,19 +47,22 @@ class EndTimes:
     @cached_property
     def _running(self) -> list[Entry]:
         snapshot, workspace = self._snapshot, self._workspace
+        position: Mapping[str, int] = workspace.position
         rows: dict[object, list[int]] = {}
         found = []
         for session in snapshot.sessions:
-            ends_ms = end_of(session, snapshot.now_ms)
-            if ends_ms == NEVER_MS:
+            if session.time_limit_ms is None:
                 continue
             for kernel in session.kernels:
-                agent = workspace.position.get(str(kernel.agent), -1)
                 # What is being released is free soon, whatever the limit.
-                if agent >= 0 and not kernel.releasing:
-                    if kernel.slots not in rows:
-                        rows[kernel.slots] = workspace.row_of(kernel.slots)
-                    found.append((agent, ends_ms, rows[kernel.slots], str(session.queue)))
+                if kernel.agent is None or kernel.releasing:
+                    continue
+                agent = position.get(kernel.agent, -1)
+                if agent >= 0:
+                    row = rows.get(kernel.slots)
+                    if row is None:
+                        row = rows[kernel.slots] = workspace.row_of(kernel.slots)
+                    found.append((agent, end_of(session, snapshot.now_ms), row, str(session.queue)))
         return found
 
     def released_by(self, at_ms: int) -> Ints:

@@ -7,15 +7,16 @@ accounts per scope for the validators. Every charge is visible to the next check
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot, total
 from sokovan.scheduling.snapshot import OwnerUsage, SystemSnapshot
 
+T = TypeVar("T")
 Accounts = tuple["OwnerAccount", "OwnerAccount", "OwnerAccount", "OwnerAccount"]
 
 
@@ -45,30 +46,26 @@ class OwnerAccount:
 class LedgerEntry:
     """The accounts of one session owner, and the validators that apply to it."""
 
-    __slots__ = ("accounts", "bounds", "meters", "plain", "rules", "session_bounds", "watched")
+    __slots__ = ("_untracked", "accounts", "bounds", "meters", "plain", "rules", "session_bounds", "watched")
 
     def __init__(self, accounts: Accounts, watched: tuple[OwnerAccount, ...]) -> None:
         self.accounts, self.watched = accounts, watched
         self.rules: tuple[Any, ...] | None = None
-        # Flattened for the loops that run for every session.
-        self.bounds = tuple((a.used, slot, limit) for a in accounts for slot, limit in a.limits.items())
+        # By slot, for the loops that run for every session: a session asks for few slots, all accounts may limit many.
+        self.bounds = _by_slot((slot, (a.used, limit)) for a in accounts for slot, limit in a.limits.items())
         self.session_bounds = tuple((a, a.sessions_max) for a in accounts if a.sessions_max is not None)
-        self.meters = tuple((a.used, slot) for a in watched for slot in a.tracked or ())
+        self.meters = _by_slot((slot, a.used) for a in watched for slot in a.tracked or ())
+        self._untracked = tuple(a.used for a in watched if a.tracked is None)
         self.plain = False  # whether its rules are only limits on slots and sessions
 
     def charge(self, parts: Sequence[tuple[ResourceSlot, int]], *, sessions: int = 0) -> None:
         """Add to the owner's usage: slots, and how many times each."""
+        meters = self.meters
         for slots, times in parts:
-            for used, slot in self.meters:
-                amount = slots[slot]
-                if amount:
+            for slot, amount in slots.items():
+                for used in (*meters.get(slot, ()), *self._untracked):
                     used[slot] = used.get(slot, 0) + amount * times
         for account in self.watched:
-            if account.tracked is None:
-                used = account.used
-                for slots, times in parts:
-                    for slot, amount in slots.items():
-                        used[slot] = used.get(slot, 0) + amount * times
             account.sessions += sessions
 
 
@@ -85,16 +82,18 @@ class OwnerLedger:
         self._watch_all, self._watch_users = watch_all, watch_users
         self._accounts: dict[tuple[Scope, str], OwnerAccount] = {}
         self._here: dict[str, OwnerAccount] = {}
-        self._entries: dict[Owner, LedgerEntry] = {}
+        self._entries: dict[tuple[str, ...], LedgerEntry] = {}
         self._last_owner: Owner | None = None
         self._last: LedgerEntry | None = None
 
     def entry(self, owner: Owner) -> LedgerEntry:
         """The entry of one owner."""
-        # The same session is looked up several times in a row, and hashing an owner costs more than all the rest.
+        # The same session is looked up several times in a row.
         if owner is self._last_owner and self._last is not None:
             return self._last
-        found = self._entries.get(owner)
+        # By the owner's names: comparing owners themselves takes several times as long.
+        names = (owner.access_key, owner.user, owner.group, owner.domain)
+        found = self._entries.get(names)
         if found is None:
             keypair, user, group, domain = (self.account(scope, name) for scope, name in owner.scopes)
             accounts = (keypair, user, group, domain)
@@ -104,7 +103,7 @@ class OwnerLedger:
                     account.tracked = tuple(account.limits)
             if self._watch_users:
                 watched = (*watched, self.account_here(owner.user))
-            found = self._entries[owner] = LedgerEntry(accounts, watched)
+            found = self._entries[names] = LedgerEntry(accounts, watched)
         self._last_owner, self._last = owner, found
         return found
 
@@ -144,3 +143,10 @@ class OwnerLedger:
 
     def _is_watched(self, account: OwnerAccount) -> bool:
         return self._watch_all or account.policy is not None
+
+
+def _by_slot(pairs: Iterable[tuple[str, T]]) -> dict[str, tuple[T, ...]]:
+    found: dict[str, tuple[T, ...]] = {}
+    for slot, value in pairs:
+        found[slot] = (*found.get(slot, ()), value)
+    return found

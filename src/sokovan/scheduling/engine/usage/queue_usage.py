@@ -12,6 +12,7 @@ with an invalid parent runs nothing and affects no other queue.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
@@ -48,27 +49,23 @@ class QueueNode:
         self.share = 0
         self.unused_column = 0  # a column that was below the deserved amount last time
         self.unfit: tuple[Code, str] | None = None
-        self._limiting: tuple[QueueNode, ...] = ()
-        self._path: tuple[QueueNode, ...] = ()
         self.heap: list[tuple[tuple[object, ...], str, QueueNode]] = []
 
+    @cached_property
     def path(self) -> tuple[QueueNode, ...]:
-        """The queue and its ancestors, without the root."""
-        if not self._path:
-            nodes, node = [], self
-            while node.parent is not None:
-                nodes.append(node)
-                node = node.parent
-            self._path = tuple(nodes)
-        return self._path
+        """The queue and its ancestors, without the root; read once the queue is attached."""
+        nodes, node = [], self
+        while node.parent is not None:
+            nodes.append(node)
+            node = node.parent
+        return tuple(nodes)
 
+    @cached_property
     def limiting_queues(self) -> tuple[QueueNode, ...]:
         """The queues whose limits apply: itself, its ancestors, and a root with limits."""
-        if not self._limiting:
-            path = self.path()
-            root = path[-1].parent if path else None
-            self._limiting = (*path, root) if root is not None and root.queue.capability else path
-        return self._limiting
+        path = self.path
+        root = path[-1].parent if path else None
+        return (*path, root) if root is not None and root.queue.capability else path
 
 
 class QueueRefusal(NamedTuple):
@@ -124,13 +121,13 @@ class QueueUsage:
 
     def add_request(self, name: str, pairs: Pairs, times: int = 1) -> None:
         """Add to what a queue requests, running or waiting."""
-        for node in self.node(name).limiting_queues():
+        for node in self.node(name).limiting_queues:
             for column, amount in pairs:
                 node.request[column] += amount * times
 
     def add_running(self, name: str, pairs: Pairs, times: int = 1) -> None:
         """Add to what a queue uses at the start of the cycle."""
-        for node in self.node(name).limiting_queues():
+        for node in self.node(name).limiting_queues:
             for column, amount in pairs:
                 node.allocated[column] += amount * times
 
@@ -152,7 +149,7 @@ class QueueUsage:
 
     def charge(self, node: QueueNode, pairs: Pairs, times: int = 1) -> None:
         """Add a placement to a queue and those above it; negative times take it off."""
-        for above in node.limiting_queues():
+        for above in node.limiting_queues:
             allocated, deserves, deserved, share = above.allocated, above.deserves, above.deserved, above.share
             for column, amount in pairs:
                 used = allocated[column] = allocated[column] + amount * times
@@ -169,7 +166,7 @@ class QueueUsage:
         if self.hierarchy and node.children:
             below = len(node.children)
             return Code.QUEUE_NOT_LEAF, f"queue {node.name} has {below} queues below it; only leaf queues run sessions"
-        above = (*node.path(), self._root) if self.hierarchy else (node,)
+        above = (*node.path, self._root) if self.hierarchy else (node,)
         closed = next((n for n in above if n.queue.state is QueueState.CLOSED), None)
         return None if closed is None else (Code.QUEUE_CLOSED, f"queue {closed.name} is closed")
 
@@ -177,7 +174,7 @@ class QueueUsage:
         """Whether a queue, or one above it, uses its whole deserved share."""
         if self.policy != PROPORTION:
             return False
-        for above in node.limiting_queues():
+        for above in node.limiting_queues:
             allocated, deserved = above.allocated, above.deserved
             # Usually the slot that had a remainder last time still has one.
             column = above.unused_column
@@ -196,7 +193,7 @@ class QueueUsage:
     ) -> QueueRefusal | None:
         """Why `times` such kernels on top of `extra` are refused, if so."""
         by_share = self.policy == PROPORTION
-        for above in node.limiting_queues():
+        for above in node.limiting_queues:
             bounds, allocated = above.deserved if by_share else above.limit, above.allocated
             for column, amount in pairs:
                 held = extra[column] if extra else 0
@@ -220,7 +217,7 @@ class QueueUsage:
         total = self.total
         return any(
             (above.deserved if by_share else above.limit)[column] < min(total[column], above.request[column])
-            for above in node.limiting_queues()
+            for above in node.limiting_queues
             for column, _ in pairs
         )
 
@@ -231,7 +228,7 @@ class QueueUsage:
     def room_for(self, node: QueueNode, pairs: Pairs, times: int, *, extra: Row | None = None) -> int:
         """How many of `times` such kernels the queue may still take."""
         by_share = self.policy == PROPORTION
-        for above in node.limiting_queues():
+        for above in node.limiting_queues:
             bounds, allocated = above.deserved if by_share else above.limit, above.allocated
             for column, amount in pairs:
                 used = allocated[column] + extra[column] if extra else allocated[column]
@@ -263,7 +260,7 @@ class QueueUsage:
                 leaf = leaf.heap[0][2]
             keep = yield leaf
             # Only the first entry of each level's heap has changed; update from the leaf up.
-            for node in leaf.path():
+            for node in leaf.path:
                 heap = node.parent.heap if node.parent is not None else []
                 if keep or node.heap:
                     keep = True
@@ -277,7 +274,7 @@ class QueueUsage:
             node.heap = []
         queued: set[str] = set()
         for leaf in leaves:
-            for node in leaf.path():
+            for node in leaf.path:
                 if node.name not in queued and node.parent is not None:
                     queued.add(node.name)
                     node.parent.heap.append((self._order(node), node.name, node))

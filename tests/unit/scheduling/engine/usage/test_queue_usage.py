@@ -200,7 +200,7 @@ def test_only_leaves_run_sessions() -> None:
 def test_without_a_hierarchy_every_queue_runs_sessions() -> None:
     made = queue_usage(queue("unit"), queue("team", parent="unit"))
     assert made.unfit(made.node("unit")) is None
-    assert made.node("team").limiting_queues() == (made.node("team"),)
+    assert made.node("team").limiting_queues == (made.node("team"),)
 
 
 def test_a_closed_queue_closes_everything_below_it_and_nothing_beside_it() -> None:
