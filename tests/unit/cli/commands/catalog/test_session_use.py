@@ -35,7 +35,10 @@ def test_cores_are_computed_from_two_measurements(server: CannedServer, sokovan:
     server.says(BY_ID, metrics(kernel(3000, 3700)))
     status, out, _ = sokovan("session", "stats", "ddp")
     head, line = out.splitlines()
-    assert (status, head.split()) == (0, ["KERNEL", "AGENT", "STATE", "CPU", "MEMORY", "PROCESSES", "DEVICES", "PROBLEM"])
+    assert (status, head.split()) == (
+        0,
+        ["KERNEL", "AGENT", "STATE", "CPU", "MEMORY", "PROCESSES", "DEVICES", "PROBLEM"],
+    )
     assert line.split() == ["0", "a1", "RUNNING", "1.50/2", "512MiB/4GiB", "3", "-", "-"]
 
 

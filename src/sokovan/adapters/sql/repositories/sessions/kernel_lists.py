@@ -169,7 +169,7 @@ _WAITING = _Levels(
 
 
 async def read_series(
-    transaction: Transaction, wanted: SessionFilter, window: UsageWindow, by: UsageBy, of: UsageOf
+    transaction: Transaction, wanted: SessionFilter, window: UsageWindow, by: UsageBy, *, of: UsageOf
 ) -> list[UsageSeries]:
     """Levels of matching sessions over time, by name and slot. See the port."""
     known = without_invalid(wanted)
@@ -178,24 +178,27 @@ async def read_series(
     name = sa.literal("") if by is UsageBy.ALL else SESSIONS.c[by.value]
     found: list[UsageSeries] = []
     for source in (_HELD,) if of is UsageOf.SLOTS else (_RUNNING, _WAITING):
-        found += await _read_levels(transaction, source, name, window, conditions(known))
+        found += await _read_levels(transaction, source, window, conditions(known), name=name)
     return found
 
 
 async def _read_levels(
     transaction: Transaction,
     source: _Levels,
-    name: sa.ColumnElement[str],
     window: UsageWindow,
     chosen: Sequence[sa.ColumnElement[bool]],
+    *,
+    name: sa.ColumnElement[str],
 ) -> list[UsageSeries]:
     began, ended = source.began, source.ended
     before = [began < window.from_ms, sa.or_(ended.is_(None), ended >= window.from_ms)]
     levels: dict[_Key, int] = {}
-    for row in await transaction.fetch(_summed(source, name, None, window, [*before, *chosen])):
+    for row in await transaction.fetch(_summed(source, None, window, [*before, *chosen], name=name)):
         levels[row.name, row.slot] = int(row.amount)
-    taken = await _steps(transaction, _summed(source, name, began, window, [*_within(began, window), *chosen]))
-    given_back = await _steps(transaction, _summed(source, name, ended, window, [*_within(ended, window), *chosen]))
+    taken = await _steps(transaction, _summed(source, began, window, [*_within(began, window), *chosen], name=name))
+    given_back = await _steps(
+        transaction, _summed(source, ended, window, [*_within(ended, window), *chosen], name=name)
+    )
     return [
         UsageSeries(*key, mean_levels(window, levels.get(key, 0), taken.get(key, {}), given_back.get(key, {})))
         for key in sorted(levels.keys() | taken.keys())
@@ -208,10 +211,11 @@ def _within(column: sa.ColumnElement[int], window: UsageWindow) -> list[sa.Colum
 
 def _summed(
     source: _Levels,
-    name: sa.ColumnElement[str],
     at: sa.ColumnElement[int] | None,
     window: UsageWindow,
     where: Sequence[sa.ColumnElement[bool]],
+    *,
+    name: sa.ColumnElement[str],
 ) -> sa.Select[Any]:
     """Sums of amounts by name and slot, and by the step of a time."""
     groups: list[sa.ColumnElement[Any]] = [name.label("name"), source.slot.label("slot")]

@@ -175,7 +175,7 @@ class SqlSessions:
         self, wanted: SessionFilter, window: UsageWindow, by: UsageBy, of: UsageOf = UsageOf.SLOTS
     ) -> Sequence[UsageSeries]:
         """See the port."""
-        return await kernel_lists.read_series(self._transaction, wanted, window, by, of)
+        return await kernel_lists.read_series(self._transaction, wanted, window, by, of=of)
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""
