@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database
-from sokovan.adapters.sql.migrations import v0039_held_devices
+from sokovan.adapters.sql.migrations import v0039_agent_devices
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
@@ -26,7 +26,7 @@ async def test_held_devices_have_an_index_by_agent_that_can_be_removed(
     async with StoredCluster.open(backend.url(request)) as cluster:
         database = cluster.store.database
         assert await indexed(database)
-        await migration.downgrade(database, v0039_held_devices.down_revision or "base")
+        await migration.downgrade(database, v0039_agent_devices.down_revision or "base")
         assert not await indexed(database)
         await migration.upgrade(database)
         assert await indexed(database)
