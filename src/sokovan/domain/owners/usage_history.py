@@ -26,7 +26,7 @@ class UsageBy(StrEnum):
 
 
 class UsageOf(StrEnum):
-    """What a history is of: slots that were held, or the number of sessions."""
+    """The subject of a history: slots that were held, or numbers of sessions."""
 
     SLOTS = auto()
     SESSIONS = auto()

@@ -13,18 +13,16 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import session_named
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.fleet import device_figures
+from sokovan.api.mapping.fleet import held_figures
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.kernel_use import KernelMeter, Measured
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.records import KernelRecord, SessionSummary
-from sokovan.ports.agent_states import AgentState
 from sokovan.ports.runtime import KernelUse
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import KernelUseView, SessionMetricsView
-from sokovan.wire.api.fleet import DeviceFiguresView
 
 # Kernels of one response.
 KERNELS_MAX = 64
@@ -77,7 +75,7 @@ class KernelUseRoutes:
         uses = await self._meter.measured(kernels)
         holding = [one for one in kernels if one.devices and one.status not in KERNEL.terminal]
         states = {one: await self._agents.get(one) for one in {kernel.agent_id for kernel in holding} if one}
-        figures = {one.kernel_id: _devices(one, states.get(one.agent_id or AgentId(""))) for one in holding}
+        figures = {one.kernel_id: held_figures(one, states.get(one.agent_id or AgentId(""))) for one in holding}
         return json_response(
             SessionMetricsView(
                 session=str(record.session_id),
@@ -109,13 +107,6 @@ def _runs(indexes: Iterable[int]) -> list[tuple[int, int]]:
         else:
             runs.append((index, 1))
     return runs
-
-
-def _devices(kernel: KernelRecord, state: AgentState | None) -> dict[str, DeviceFiguresView]:
-    """The figures of the devices that a kernel holds, as far as they are measured."""
-    known = {} if state is None else state.devices
-    held = [device for devices in kernel.devices.values() for device in devices]
-    return device_figures({device: known[device] for device in held if device in known})
 
 
 def _view(kernel: KernelRecord, measured: Measured) -> KernelUseView:

@@ -14,7 +14,7 @@ from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, ScalingG
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.owners.usage_history import UsageBy, UsageOf, UsageSeries, UsageWindow
+from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
 from sokovan.domain.records import HistoryEntry, KernelSummary, SessionRecord, SpecSummary
 from sokovan.domain.session import (
     EndPolicy,
@@ -324,29 +324,6 @@ async def held_slots_over_time_are_read_from_the_ledger(cluster: StoredCluster) 
     expect(list(nothing) == [], f"{nothing} of another queue")
 
 
-async def sessions_that_ran_and_waited_are_counted_over_time(cluster: StoredCluster) -> None:
-    """From their submission to their start, from there to their end; those that never started wait until then."""
-    user = cluster.new("u")
-    record = await _running(cluster, Owner(user=user))
-    await cluster.submit(cluster.new("s"), owner=Owner(user=user))
-    began, now = record.submitted_ms, record.submitted_ms + 40_000
-    window = UsageWindow(began - 20_000, now, 10_000)
-    found = await cluster.store.read(
-        lambda unit: unit.sessions.usage_history(SessionFilter(user=user), window, UsageBy.ALL, UsageOf.SESSIONS)
-    )
-    last = {one.slot: one.used[-1] for one in found}
-    first = {one.slot: one.used[0] for one in found}
-    expect(last == {"running": 1, "waiting": 1}, f"{last} in the last step")
-    expect(first == {"running": 0, "waiting": 0}, f"{first} before they were submitted")
-    await cluster.stop(record.session_id)
-    await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
-    found = await cluster.store.read(
-        lambda unit: unit.sessions.usage_history(SessionFilter(user=user), window, UsageBy.ALL, UsageOf.SESSIONS)
-    )
-    last = {one.slot: one.used[-1] for one in found}
-    expect(last == {"running": 0, "waiting": 1}, f"{last} after one has ended")
-
-
 async def a_session_can_be_read_without_all_of_its_kernels(cluster: StoredCluster) -> None:
     """With its first kernels, with figures of all of them, and page by page."""
     name = cluster.new("s")
@@ -505,7 +482,6 @@ CHECKS: tuple[Check, ...] = (
     sessions_are_counted_by_a_property,
     sessions_are_found_by_the_time_in_which_they_were_alive,
     held_slots_over_time_are_read_from_the_ledger,
-    sessions_that_ran_and_waited_are_counted_over_time,
     a_session_can_be_read_without_all_of_its_kernels,
     a_filter_limits_by_each_of_its_fields,
     a_filter_by_labels_is_exact_on_every_page,
