@@ -1,4 +1,4 @@
-"""Contract of `ports.repositories.ledger.Ledger`, and of sessions counted over time."""
+"""Contract of `ports.repositories.ledger.Ledger`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.past_usage import PastUsage
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.domain.owners.usage_history import UsageBy, UsageOf, UsageWindow
 from sokovan.domain.records import DeviceHold, HeldSlot, KernelRecord, SessionRecord
 from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.repositories.ledger import UnprovenFree
-from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.repositories.agents import agent_now, walked
 from sokovan.testing.ledger_rows import ledger_rows
@@ -409,25 +407,7 @@ async def device_times_are_listed_after_the_end(cluster: StoredCluster) -> None:
     expect(await within((row.freed_ms or 0) + 1, later_ms) == [], "they are listed after they ended")
 
 
-async def sessions_that_ran_and_waited_are_counted_over_time(cluster: StoredCluster) -> None:
-    """They wait until they start, and run until they end."""
-    mine = Owner(user=cluster.new("u"))
-    _, record = await running(cluster, owner=mine)
-    await cluster.submit(cluster.new("s"), owner=mine)
-    window = UsageWindow(record.submitted_ms - 20_000, record.submitted_ms + 40_000, 10_000)
-    chosen = SessionFilter(user=mine.user)
-    for left in (1, 0):
-        found = await cluster.store.read(
-            lambda unit: unit.sessions.usage_history(chosen, window, UsageBy.ALL, UsageOf.SESSIONS)
-        )
-        levels = [(one.slot, one.used[0], one.used[-1]) for one in found]
-        expect(levels == [("running", 0, left), ("waiting", 0, 1)], f"{levels} in the first and the last step")
-        await cluster.stop(record.session_id)
-        await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
-
-
 CHECKS: tuple[Check, ...] = (
-    sessions_that_ran_and_waited_are_counted_over_time,
     device_times_are_listed_after_the_end,
     held_devices_are_listed_with_their_session,
     held_slots_are_recorded_as_past_usage,
