@@ -92,6 +92,8 @@ class HandlerContext:
             batch_max=lambda: timing.current.allocation_batch_max,
         )
         scheduler.known = sessions.get
+        # One that is not read yet is most likely of the bulk.
+        scheduler.hides = lambda one: sessions.bulk.hidden and (sessions.get(one) is None or sessions.bulk.hides(one))
         return cls(
             sessions=sessions,
             reader=SessionCacheReader(sessions, store),
