@@ -1,4 +1,4 @@
-"""What is left of a plan that is applied in slices, and the snapshot beside it."""
+"""Snapshots for decisions beside a plan that is applied in slices."""
 
 from __future__ import annotations
 

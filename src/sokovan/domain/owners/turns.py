@@ -7,6 +7,18 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
+# Kernels that one run of a handler moves, of large sessions and of small ones. The rest follows in the next cycle, and
+# users with little to move are served in between. A run looks at all that may move, so that slices are not too many.
+SLICE = 128
+# A run costs some milliseconds by itself, which many small sessions share.
+SMALL_SLICE = 256
+SLICES_MAX = 20
+
+
+def slice_of(kernels: int, *, are_large: bool = False) -> int:
+    """How many of so many kernels of small or large sessions one run moves."""
+    return max(SLICE if are_large else SMALL_SLICE, -(-kernels // SLICES_MAX))
+
 
 class Turns(Generic[T]):
     """Shares the budget of each run among users, the oldest work of each first.

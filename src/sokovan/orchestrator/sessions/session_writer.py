@@ -18,7 +18,7 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.owners.turns import Turns
+from sokovan.domain.owners.turns import Turns, slice_of
 from sokovan.domain.records import DETAIL_MAX, Change, KernelMove, KernelRecord, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
@@ -27,12 +27,6 @@ from sokovan.ports.repositories.ledger import OwnEnds, UnprovenFree
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
-# Kernels that one run of a handler moves, of small sessions and of large ones. The rest follows in the next cycle, and
-# users with little to move are served in between. A run looks at all that may move, so that the slices are not too many.
-SLICE = 128
-# A run costs some milliseconds by itself, which many small sessions share.
-SMALL_SLICE = 256
-SLICES_MAX = 20
 # Triggers that may reach the kernels of a session one after the other: what the session needs to go on was decided on
 # all of them. A failure, an eviction or a withdrawal is of all kernels at once.
 DIVISIBLE = frozenset(
@@ -89,11 +83,6 @@ class SessionStep:
         ]
 
 
-def slice_of(kernels: int, *, are_large: bool = False) -> int:
-    """How many of so many kernels of small or large sessions one run of a handler moves."""
-    return max(SLICE if are_large else SMALL_SLICE, -(-kernels // SLICES_MAX))
-
-
 def first_slice(steps: Sequence[SessionStep], limit: int) -> tuple[SessionStep, ...]:
     """The steps of the first `limit` kernels; all if a step cannot be divided."""
     if any(step.trigger not in DIVISIBLE for step in steps):
@@ -140,6 +129,11 @@ def user_of(session: SessionRecord) -> str:
     return session.spec.owner.user
 
 
+def session_turns() -> Turns[SessionRecord]:
+    """Turns of the users of sessions, by the number of kernels."""
+    return Turns(user_of=user_of, size_of=kernels_in)
+
+
 class SessionWriter:
     """Writes decisions of handlers and updates the session cache.
 
@@ -182,7 +176,7 @@ class SessionWriter:
                 by_size[session.session_id in self._sessions.bulk.large].append(session)
         for is_large, some in by_size.items():
             kernels = sum(map(kernels_in, some))
-            turns = self._turns.setdefault((handler, is_large), Turns(user_of=user_of, size_of=kernels_in))
+            turns = self._turns.setdefault((handler, is_large), session_turns())
             later = turns.take(
                 some, budget=kernels if all_at_once else slice_of(kernels, are_large=is_large), spend=spend
             )

@@ -1,6 +1,8 @@
 """Users take turns: who is served in a run, how much of it, and what is left."""
 
-from sokovan.domain.owners.turns import Turns
+import pytest
+
+from sokovan.domain.owners.turns import Turns, slice_of
 
 Piece = tuple[str, int]
 
@@ -60,3 +62,10 @@ def test_a_user_who_was_passed_over_is_not_preferred_once_all_were_served() -> N
     run(turns, [("a", 1), ("b", 1)], 1)
     run(turns, [("b", 1)], 1)
     assert run(turns, [("a", 1), ("b", 1)], 1)[0] == [("a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "of_large", "of_small"), [(65, 128, 256), (2_561, 129, 256), (5_121, 257, 257), (10_000, 500, 500)]
+)
+def test_a_slice_is_a_part_of_all_so_that_the_slices_are_few(kernels: int, of_large: int, of_small: int) -> None:
+    assert (slice_of(kernels, are_large=True), slice_of(kernels)) == (of_large, of_small)

@@ -8,11 +8,11 @@ from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners import turns
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions import session_writer
 from sokovan.orchestrator.sessions.session_cache import LARGE, SessionCache, SessionCacheReader
 from sokovan.orchestrator.sessions.session_writer import (
     DIVISIBLE,
@@ -23,7 +23,6 @@ from sokovan.orchestrator.sessions.session_writer import (
     by_coordinator,
     by_report,
     first_slice,
-    slice_of,
 )
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -213,17 +212,10 @@ def test_a_step_that_concerns_the_whole_gang_is_never_divided() -> None:
         assert (first_slice(steps, 1) == steps) is (trigger not in DIVISIBLE), trigger
 
 
-@pytest.mark.parametrize(
-    ("kernels", "of_large", "of_small"), [(65, 128, 256), (2_561, 129, 256), (5_121, 257, 257), (10_000, 500, 500)]
-)
-def test_a_slice_is_a_part_of_all_so_that_the_slices_are_few(kernels: int, of_large: int, of_small: int) -> None:
-    assert (slice_of(kernels, are_large=True), slice_of(kernels)) == (of_large, of_small)
-
-
 async def test_small_sessions_move_in_slices_and_users_take_turns(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_writer, "SMALL_SLICE", 5)
+    monkeypatch.setattr(turns, "SMALL_SLICE", 5)
     await harness.cluster.agent("large", slots={"cpu": 1_000_000, "mem": 1 << 50})
     owners = [*["array"] * 8, "shell", *["gang"] * 2]
     for number, user in enumerate(owners):
@@ -248,7 +240,7 @@ async def test_small_sessions_move_in_slices_and_users_take_turns(
 async def test_large_sessions_share_a_slice_and_small_ones_move_whole(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_writer, "SLICE", LARGE + 11)
+    monkeypatch.setattr(turns, "SLICE", LARGE + 11)
     await harness.cluster.agent("large", slots={"cpu": 1_000_000, "mem": 1 << 50})
     sizes = {"first": LARGE + 1, "small": LARGE, "second": LARGE + 1, "third": LARGE + 1}
     for name, size in sizes.items():

@@ -9,7 +9,6 @@ from itertools import islice
 from sokovan.domain.cluster.agent import address_of
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, KernelStatus, KernelTrigger
-from sokovan.domain.owners.turns import Turns
 from sokovan.domain.problems import FolderRefused
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_requests import REPEAT_S, REQUESTS_PER_ROUND, AgentReply, AgentRequestKey, Notify
@@ -24,8 +23,7 @@ from sokovan.orchestrator.sessions.session_writer import (
     SessionStep,
     by_coordinator,
     by_report,
-    kernels_in,
-    user_of,
+    session_turns,
 )
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import PathUnavailable, ProgramNotFound
@@ -70,7 +68,7 @@ class StartKernels:
         self._context, self._sessions, self._writer = context, context.sessions, context.writer
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
-        self._turns = Turns(user_of=user_of, size_of=kernels_in)
+        self._turns = session_turns()
         self._is_alone = False
 
     def clear(self) -> None:

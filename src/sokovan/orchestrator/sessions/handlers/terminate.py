@@ -21,7 +21,7 @@ from sokovan.domain.lifecycle.eviction import (
 )
 from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.owners.turns import Turns
+from sokovan.domain.owners.turns import Turns, slice_of
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
@@ -34,7 +34,7 @@ from sokovan.orchestrator.sessions.session_writer import (
     by_coordinator,
     by_report,
     kernels_in,
-    slice_of,
+    session_turns,
     user_of,
 )
 
@@ -57,7 +57,7 @@ class TerminateSessions:
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
         self._telemetry = context.telemetry
-        self._frees, self._stops = (Turns(user_of=user_of, size_of=kernels_in) for _ in range(2))
+        self._frees, self._stops = (session_turns() for _ in range(2))
         self._answers: Turns[_Answer] = Turns(user_of=lambda answer: user_of(answer[1]), size_of=lambda _answer: 1)
 
     def clear(self) -> None:
