@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from heapq import heappop, heappush
@@ -24,7 +24,7 @@ from sokovan.ports.environment import Clock
 
 # A request whose effect was not reported is repeated after this.
 REPEAT_S = 10.0
-# Requests of one kind that a session begins in a round: the others begin theirs in the same round.
+# Requests of one kind that begin in a round: users take turns.
 REQUESTS_PER_ROUND = 1_000
 # How long after its end an unused backoff is kept.
 _STALE_MS = 600_000
@@ -237,6 +237,11 @@ class AgentRequests:
             self._replies[kind] = left
             replies = [reply for reply in replies if not leave(reply)]
         return replies
+
+    def put_back(self, replies: Iterable[AgentReply]) -> None:
+        """Return replies that were taken, for the next `take`."""
+        for reply in replies:
+            self._replies.setdefault(reply.key.kind, []).append(reply)
 
     @property
     def waiting(self) -> int:

@@ -104,6 +104,8 @@ async def test_replies_that_are_left_are_there_for_the_next_who_asks(harness: Ha
     taken = harness.requests.take("stop", leave=lambda reply: reply.key.subject == "k1")
     assert ([reply.key for reply in taken], harness.requests.waiting) == ([key("k2")], 1)
     assert [reply.key for reply in harness.requests.take("stop")] == [key("k1")]
+    harness.requests.put_back(taken)
+    assert (harness.requests.waiting, harness.requests.take("stop")) == (1, taken)
 
 
 async def test_nothing_is_asked_twice_at_a_time(harness: Harness) -> None:

@@ -91,7 +91,10 @@ class HandlerContext:
             decide=dependencies.decide,
             batch_max=lambda: timing.current.allocation_batch_max,
         )
-        scheduler.known = sessions.get
+        scheduler.plans.known = sessions.get
+        # One that is not read yet is most likely of the bulk.
+        bulk, plans = sessions.bulk, scheduler.plans
+        plans.hides = lambda one: bulk.hidden and (sessions.get(one) is None or bulk.hides(one))
         return cls(
             sessions=sessions,
             reader=SessionCacheReader(sessions, store),

@@ -31,7 +31,7 @@ from sokovan.ports.storage import Fence
 
 LEASE = "sessions"
 HANDLER_FAILED = "handler-failed"
-# While large sessions are handled, small ones are served at least this often.
+# While much is moved, those who have little to move are served at least this often.
 SMALL_EVERY_MS = 50
 
 
@@ -125,8 +125,8 @@ class ScheduleCoordinator:
         # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents and
         #    devices, garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start
         #    kernels.
-        #    After one that took long for large sessions, the small ones are served.
-        #    Each moves a part of a large session; the rest follows in the next cycle.
+        #    Each moves a slice, users in turn; the rest follows in the next cycle. After one that took long, those who
+        #    have little to move are served.
         self._small_served_ms, again = self._clock.monotonic_ms(), False
         self._sessions.unfinished.clear()
         for handler in self.handlers:
@@ -144,24 +144,27 @@ class ScheduleCoordinator:
         return moved or again or unfinished or self._requests.waiting > 0
 
     async def _serve_small_sessions(self) -> bool:
-        """Run the handlers for small sessions alone, if large ones have kept them waiting; whether they did.
+        """Run the handlers without the bulk, if that has kept others waiting; whether they did.
 
-        A gang of thousands takes seconds in each handler. What is reported of large sessions
-        meanwhile is seen by the next cycle.
+        What is reported of large sessions, and those of users who have much to move, is seen
+        by the next cycle.
         """
         waited_ms = self._clock.monotonic_ms() - self._small_served_ms
-        if not self._sessions.large or waited_ms < SMALL_EVERY_MS:
+        if not self._sessions.bulk or waited_ms < SMALL_EVERY_MS:
             return False
-        self._sessions.large.hidden = True
+        self._sessions.bulk.hidden = True
         try:
-            await self._refresh()
-            cycle = await self._apply_reports(long=False)
-            for handler in self.small_handlers:
-                await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
+            await self._reader.refresh()
+            served = self._sessions.bulk.others_move
+            if served:
+                await self._scheduler.refresh(sessions=False)
+                cycle = await self._apply_reports(long=False)
+                for handler in self.small_handlers:
+                    await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
         finally:
-            self._sessions.large.hidden = False
+            self._sessions.bulk.hidden = False
         self._small_served_ms = self._clock.monotonic_ms()
-        return True
+        return served
 
     async def _refresh(self) -> None:
         """Read committed changes; before the reports, so that a reported kernel is known."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.records import SessionRecord
 from sokovan.orchestrator.agent_requests import code_and_detail
+from sokovan.orchestrator.plan_allocator import CycleReport, PlanAllocator
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
-from sokovan.ports.allocation import AllocationContext, AllocationError, Assignment, SchedulingAllocator, assignments_of
+from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
@@ -22,7 +21,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
-from sokovan.scheduling.trace import Check, Code, Verdict, final_verdicts
+from sokovan.scheduling.trace import Code, Verdict, final_verdicts
 
 # The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
 Decide: TypeAlias = Callable[[SystemSnapshot, SchedulingProfile], Awaitable[SchedulingPlan]]
@@ -37,32 +36,11 @@ async def decide_in_thread(snapshot: SystemSnapshot, profile: SchedulingProfile)
     return await asyncio.to_thread(schedule, snapshot, profile)
 
 
-@dataclass(slots=True)
-class CycleReport:
-    """Result of one cycle over all scaling groups.
-
-    `evicted` are sessions that lost kernels to others, as they are now. `failed_groups` are groups
-    that could not be scheduled, with the error, and `blocked` their pending sessions.
-    `never` are the verdicts of sessions that no validator will ever pass. `sessions` are
-    those that were placed, as far as they need not be read again.
-    """
-
-    placed: int = 0
-    waiting: int = 0
-    decide_s: float | None = None
-    refused: dict[SessionId, AllocationError] = field(default_factory=dict)
-    evicted: list[SessionRecord] = field(default_factory=list)
-    failed_groups: dict[ScalingGroupName, str] = field(default_factory=dict)
-    never: dict[SessionId, Verdict] = field(default_factory=dict)
-    blocked: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
-    sessions: list[SessionRecord] = field(default_factory=list)
-    unread: bool = False
-
-
 class Scheduler:
     """Schedules the scaling groups one after the other.
 
-    `known` gives sessions that were read before, so that they are not read again.
+    A plan is applied in slices by `plans`; while a part of it is left, only what came later is
+    decided, and only if the caller says so.
     """
 
     def __init__(
@@ -75,9 +53,9 @@ class Scheduler:
         decide: Decide = decide_in_thread,
         batch_max: Callable[[], int] = lambda: ALLOCATION_BATCH_MAX,
     ) -> None:
-        self._snapshots, self._allocator, self._verdicts = snapshots, allocator, verdicts
-        self._clock, self._decide, self._batch_max = clock, decide, batch_max
-        self.known: Callable[[SessionId], SessionRecord | None] = lambda _session_id: None
+        self._snapshots, self._verdicts = snapshots, verdicts
+        self._clock, self._decide = clock, decide
+        self.plans = PlanAllocator(allocator, batch_max)
         self._changed = True
         self._due_ms: int | None = None
         self._failed_groups: dict[ScalingGroupName, str] = {}
@@ -103,21 +81,28 @@ class Scheduler:
         self._changed, self._due_ms = True, None
         self._failed_groups.clear()
         self._verdicts.clear()
+        self.plans.clear()
 
     def next_due_s(self) -> float | None:
         """Seconds until a cycle is due without a change; None if none is."""
         return None if self._due_ms is None else max(0, self._due_ms - self._clock.monotonic_ms()) / 1000
 
-    async def run(self, *, fence: Fence | None, always: bool, pending: bool = True) -> CycleReport:
+    async def run(self, *, fence: Fence | None, always: bool, pending: bool = True, anew: bool = False) -> CycleReport:
         """Run a cycle if something changed, one is due, or `always` is set.
 
-        `pending` says whether any session waits. Works on the state of the last `refresh`,
-        which included sessions if one waits.
+        `pending` says whether any session waits. What is left of a plan is applied, and nothing is
+        decided meanwhile, except `anew` for sessions that came later. Works on the state of the
+        last `refresh`, which included sessions if one waits.
         Raises FencedOut, StoreUnavailable.
         """
         report = CycleReport()
         due = self._due_ms is not None and self._due_ms <= self._clock.monotonic_ms()
-        if not (self._changed or always or due):
+        if not pending:
+            self.plans.left.clear()
+        for group in () if anew else tuple(self.plans.left):
+            await self._apply_next(group, fence, report)
+        report.is_continued = bool(report.placed or report.refused or self.plans.left) and not anew
+        if report.is_continued or not (self._changed or always or due or anew):
             return report
         self._due_ms = None  # without a session that waits there is nothing to wake for
         if not pending:  # changes stay unprocessed for sessions that come later
@@ -151,17 +136,21 @@ class Scheduler:
         group = snapshot.scaling_group.name
         if not pending:
             await self._verdicts.write(group, ())
+            self.plans.left.pop(group, None)
             return
         began_ms = self._clock.monotonic_ms()
         profile = profile_of(snapshot.scaling_group)
-        plan = await self._decide(snapshot, profile)
+        left, shown = self.plans.take_left(snapshot, self._snapshots.marks), self.plans.without_hidden(snapshot)
+        self._changed |= shown is not snapshot  # the next cycle decides on the others
+        plan = await self._decide(self.plans.with_left(shown, left), profile)
         report.decide_s = (report.decide_s or 0.0) + (self._clock.monotonic_ms() - began_ms) / 1000
-        await self._apply(snapshot, plan, fence, report)
+        whole = self.plans.joined(snapshot, plan, self._snapshots.marks, left)
+        await self.plans.allocate(group, whole, fence, report)
+        verdicts = whole.verdicts
         recorded = await self._snapshots.record_plan(group, plan, fence=fence)
         report.evicted += recorded.evicted
-        if recorded.refused:
+        if recorded.refused or report.refused:
             self._wake_in(_AFTER_REFUSAL_MS)
-        verdicts = with_refusals(plan.verdicts, report.refused)
         await self._verdicts.write(group, verdicts)
         report.never.update({one.session_id: one for one in final_verdicts(verdicts)})
         report.waiting += sum(verdict.code is not Code.PLACED for verdict in verdicts)
@@ -169,24 +158,14 @@ class Scheduler:
         if times:
             self._wake_in(min(times) - snapshot.now_ms)
 
-    async def _apply(
-        self, snapshot: SystemSnapshot, plan: SchedulingPlan, fence: Fence | None, report: CycleReport
-    ) -> None:
-        incarnations = {agent.agent_id: agent.incarnation for agent in snapshot.agents}
-        todo = assignments_of(plan, incarnations=incarnations)
-        validators = frozenset(profile_of(snapshot.scaling_group).validators)
-        topology, bookings = self._snapshots.marks
-        context = AllocationContext(fence=fence, topology=topology, bookings=bookings, validators=validators)
-        sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
-        for batch in _batches(todo, self._batch_max()):
-            known = {one.session_id: record for one in batch if (record := self.known(one.session_id)) is not None}
-            result = await self._allocator.allocate_planned(batch, sessions, replace(context, known=known))
-            report.placed += sum(len(one.kernels) for one in result.allocated)
-            report.sessions += [one.session for one in result.allocated if one.session is not None]
-            report.unread |= any(one.session is None for one in result.allocated)
-            report.refused.update(result.refused)
-        if report.refused:
+    async def _apply_next(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> None:
+        """Allocate the next slice of a plan, of which a decision for all follows."""
+        self._changed = True
+        refused = len(report.refused)
+        left = await self.plans.allocate_next(group, fence, report)
+        if len(report.refused) > refused:
             self._wake_in(_AFTER_REFUSAL_MS)
+            await self._verdicts.write(group, left.verdicts)
 
     def _wake_in(self, milliseconds: int) -> None:
         at_ms = self._clock.monotonic_ms() + milliseconds
@@ -208,25 +187,5 @@ def _times(snapshot: SystemSnapshot, verdicts: Iterable[Verdict]) -> Iterator[in
             yield until_ms
 
 
-def with_refusals(verdicts: Sequence[Verdict], refused: Mapping[SessionId, AllocationError]) -> tuple[Verdict, ...]:
-    """The verdicts of a plan; refusals of the allocator replace their sessions'."""
-    return tuple(_refusal(one, refused[one.session_id]) if one.session_id in refused else one for one in verdicts)
-
-
-def _refusal(verdict: Verdict, error: AllocationError) -> Verdict:
-    return verdict._replace(
-        code=Code.ALLOCATION_REFUSED,
-        summary=f"the allocation was refused: {error.problem} ({error.code})",
-        checks=(*verdict.checks, Check("allocation", "no", f"{error.code}: {error.problem}")),
-        shortfall=error.shortfall,
-        best_agent=error.agent_id,
-        kernels_placed=0,
-    )
-
-
 def _is_pending(session: SessionWorkload) -> bool:
     return any(kernel.agent is None for kernel in session.kernels)
-
-
-def _batches(assignments: Sequence[Assignment], size: int) -> list[Sequence[Assignment]]:
-    return [assignments[start : start + size] for start in range(0, len(assignments), size)]

@@ -5,7 +5,7 @@ The store is authoritative: a decision made on a stale copy fails its version ch
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum, auto
 from typing import TypeAlias
@@ -20,7 +20,7 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 SETTLED_MAX = 10_000
 PAGE = 500
-# Sessions with more kernels are large: the others need not wait for them.
+# Sessions with more kernels are large, and users with more to move are busy: the others need not wait for them.
 LARGE = 64
 # Kernels that are placed but whose image is not known to be ready.
 UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
@@ -43,6 +43,10 @@ class Need(StrEnum):
     KERNEL_END = auto()  # runs, and has kernels that end alone
     TIME_LIMIT = auto()  # runs, with a time limit or an idle timeout
     SUPERVISION = auto()  # runs: its scaling group may limit how long
+
+
+# The needs of a session that runs, and of which nothing is to be done just now.
+_AT_REST = frozenset({Need.TIME_LIMIT, Need.SUPERVISION})
 
 
 def _has_limit(spec: SessionSpec) -> bool:
@@ -73,27 +77,73 @@ def is_settled(session: SessionRecord) -> bool:
     return session.status in SESSION.terminal and not any(one.status in HOLDS_SLOTS for one in session.kernels)
 
 
-class LargeSessions(set[SessionId]):
-    """The sessions with many kernels; `hidden` while the others are served."""
+class BulkSessions:
+    """The `large` sessions, and all of users with many kernels of small ones to move.
 
-    hidden = False
+    They are `hidden` while the others are served.
+    """
+
+    def __init__(self) -> None:
+        self.hidden = False
+        self.large: set[SessionId] = set()
+        # Kernels of small sessions that need something done now, by user, and the user of each such session.
+        self._moving: Counter[str] = Counter()
+        self._users: dict[SessionId, str] = {}
+        self._busy: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self.large or self._busy)
 
     def hides(self, session_id: SessionId) -> bool:
-        """Whether a session is large, and these are hidden."""
-        return self.hidden and session_id in self
+        """Whether a session is of the bulk, and that is hidden."""
+        return self.hidden and (session_id in self.large or self._users.get(session_id) in self._busy)
+
+    @property
+    def others_move(self) -> bool:
+        """Whether a session that is not of the bulk needs something done now."""
+        return len(self._moving) > len(self._busy)
+
+    def add(self, session: SessionRecord, needs: frozenset[Need]) -> None:
+        """Count a session."""
+        if len(session.kernels) > LARGE:
+            self.large.add(session.session_id)
+        elif not needs <= _AT_REST:
+            self._users[session.session_id] = session.spec.owner.user
+            self._count(session, len(session.kernels))
+
+    def remove(self, session: SessionRecord) -> None:
+        """Remove a session, as it was added."""
+        self.large.discard(session.session_id)
+        if self._users.pop(session.session_id, None) is not None:
+            self._count(session, -len(session.kernels))
+
+    def clear(self) -> None:
+        """Remove all sessions."""
+        for known in (self.large, self._moving, self._users, self._busy):
+            known.clear()
+
+    def _count(self, session: SessionRecord, kernels: int) -> None:
+        user = session.spec.owner.user
+        self._moving[user] += kernels
+        if self._moving[user] > LARGE:
+            self._busy.add(user)
+        else:
+            self._busy.discard(user)
+        if not self._moving[user]:
+            del self._moving[user]
 
 
 class SessionCache:
     """Caches live sessions; `changed` is called for each session that changed.
 
-    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread. `large`
+    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread. `bulk`
     sessions seem to need nothing while they are hidden; `unfinished` are those of which a
     handler left kernels for the next cycle.
     """
 
     def __init__(self, changed: SessionChanged) -> None:
         self.now_ms = 0
-        self.large = LargeSessions()
+        self.bulk = BulkSessions()
         self.unfinished: dict[SessionId, None] = {}
         self._changed = changed
         self._sessions: dict[SessionId, SessionRecord] = {}
@@ -131,7 +181,7 @@ class SessionCache:
     def clear(self) -> None:
         """Remove everything."""
         self._sessions.clear()
-        self.large.clear()
+        self.bulk.clear()
         self.unfinished.clear()
         self._needs.clear()
         self._held.clear()
@@ -153,11 +203,12 @@ class SessionCache:
 
     def needing(self, need: Need) -> list[SessionRecord]:
         """The sessions that need this work, in the order they were cached."""
-        return [self._sessions[one] for one in self._by_need[need] if not self.large.hides(one)]
+        return [self._sessions[one] for one in self._by_need[need] if not self.bulk.hides(one)]
 
     def count(self, need: Need) -> int:
         """The number of sessions that need this work."""
-        return len(self._by_need[need])
+        found = self._by_need[need]
+        return sum(not self.bulk.hides(one) for one in found) if self.bulk.hidden else len(found)
 
     def needs(self, session_id: SessionId, need: Need) -> bool:
         """Whether a session needs this work."""
@@ -188,15 +239,14 @@ class SessionCache:
     def _add(self, record: SessionRecord) -> None:
         session_id = record.session_id
         self._sessions[session_id] = record
-        if len(record.kernels) > LARGE:
-            self.large.add(session_id)
         self._needs[session_id] = needs_of(record)
+        self.bulk.add(record, self._needs[session_id])
         for need in self._needs[session_id]:
             self._by_need[need][session_id] = None
 
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
-        self.large.discard(record.session_id)
+        self.bulk.remove(record)
         for need in self._needs.pop(record.session_id):
             self._by_need[need].pop(record.session_id, None)
 

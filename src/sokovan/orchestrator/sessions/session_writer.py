@@ -18,6 +18,7 @@ from sokovan.domain.lifecycle.eviction import Checkpoint
 from sokovan.domain.lifecycle.kernel import FollowUp, FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
 from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.owners.turns import Turns, slice_of
 from sokovan.domain.records import DETAIL_MAX, Change, KernelMove, KernelRecord, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
@@ -26,10 +27,6 @@ from sokovan.ports.repositories.ledger import OwnEnds, UnprovenFree
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
-# Kernels of large sessions that one run of a handler moves. The rest follows in the next cycle, and small sessions
-# are served in between. A run looks at all kernels of a session, so that those of a huge one are not too many.
-SLICE = 128
-SLICES_MAX = 20
 # Triggers that may reach the kernels of a session one after the other: what the session needs to go on was decided on
 # all of them. A failure, an eviction or a withdrawal is of all kernels at once.
 DIVISIBLE = frozenset(
@@ -86,11 +83,6 @@ class SessionStep:
         ]
 
 
-def slice_of(kernels: int) -> int:
-    """How many of so many kernels of a large session one run of a handler moves."""
-    return max(SLICE, -(-kernels // SLICES_MAX))
-
-
 def first_slice(steps: Sequence[SessionStep], limit: int) -> tuple[SessionStep, ...]:
     """The steps of the first `limit` kernels; all if a step cannot be divided."""
     if any(step.trigger not in DIVISIBLE for step in steps):
@@ -127,41 +119,79 @@ class Freeing:
     completed: tuple[KernelId, ...] = ()
 
 
+def kernels_in(session: SessionRecord) -> int:
+    """The number of kernels of a session."""
+    return len(session.kernels)
+
+
+def user_of(session: SessionRecord) -> str:
+    """The user whose turn a session takes."""
+    return session.spec.owner.user
+
+
+def session_turns() -> Turns[SessionRecord]:
+    """Turns of the users of sessions, by the number of kernels."""
+    return Turns(user_of=user_of, size_of=kernels_in)
+
+
 class SessionWriter:
     """Writes decisions of handlers and updates the session cache.
 
-    `left` are the large sessions of the last decision that move in part, or later.
+    `left` are the sessions of the last decision that move in part, or later.
     """
 
     def __init__(self, batches: BatchWriter, sessions: SessionCache, quarantine: Quarantine) -> None:
         self._batches, self._sessions, self._quarantine = batches, sessions, quarantine
+        self._turns: dict[tuple[str, bool], Turns[SessionRecord]] = {}
         self.left: list[SessionId] = []
 
     def decide(
-        self, handler: str, sessions: Iterable[SessionRecord], decide: Callable[[SessionRecord], Sequence[SessionStep]]
+        self,
+        handler: str,
+        sessions: Iterable[SessionRecord],
+        decide: Callable[[SessionRecord], Sequence[SessionStep]],
+        *,
+        all_at_once: bool = False,
     ) -> list[SessionMoves]:
         """The plans for these sessions; one whose decision raises is quarantined.
 
-        Of all large sessions together one slice is planned.
+        Of all small sessions together one slice is planned, and one of all large ones: users
+        take turns, the oldest of each first. A small session is never divided.
         """
         plans: list[SessionMoves] = []
-        moving, self.left = 0, []
-        for session in sessions:
-            if not self._quarantine.admits(session.session_id):
-                continue
-            try:
-                steps = tuple(step for step in decide(session) if step.kernels)
-            except Exception as error:  # noqa: BLE001  # one session must not stop the others
-                self._quarantine.failed(session.session_id, handler=handler, error=error)
-                continue
-            if session.session_id in self._sessions.large:
-                whole, steps = steps, first_slice(steps, max(0, slice_of(len(session.kernels)) - moving))
-                moving += len({kernel for step in steps for kernel in step.kernels})
+        self.left = []
+
+        def spend(session: SessionRecord, limit: int) -> int:
+            steps = whole = self._steps(handler, session, decide)
+            if session.session_id in self._sessions.bulk.large:
+                steps = first_slice(whole, limit)
                 self.left += [session.session_id] if steps != whole else []
             if steps:
                 plans.append(SessionMoves(session, steps))
+            return len({kernel for step in steps for kernel in step.kernels})
+
+        by_size: dict[bool, list[SessionRecord]] = {False: [], True: []}
+        for session in sessions:
+            if self._quarantine.admits(session.session_id):
+                by_size[session.session_id in self._sessions.bulk.large].append(session)
+        for is_large, some in by_size.items():
+            kernels = sum(map(kernels_in, some))
+            turns = self._turns.setdefault((handler, is_large), session_turns())
+            later = turns.take(
+                some, budget=kernels if all_at_once else slice_of(kernels, are_large=is_large), spend=spend
+            )
+            self.left += [session.session_id for session in later]
         self._sessions.unfinished.update(dict.fromkeys(self.left))
         return plans
+
+    def _steps(
+        self, handler: str, session: SessionRecord, decide: Callable[[SessionRecord], Sequence[SessionStep]]
+    ) -> tuple[SessionStep, ...]:
+        try:
+            return tuple([step for step in decide(session) if step.kernels])
+        except Exception as error:  # noqa: BLE001  # one session must not stop the others
+            self._quarantine.failed(session.session_id, handler=handler, error=error)
+            return ()
 
     async def move(self, handler: str, plans: Sequence[SessionMoves]) -> list[SessionRecord]:
         """Write the plans; returns the sessions that moved."""

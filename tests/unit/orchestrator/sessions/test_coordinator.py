@@ -5,10 +5,11 @@ import pytest
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.owners import turns
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import SessionRecord, SessionResult
-from sokovan.domain.session import EndPolicy
+from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
-from sokovan.orchestrator.sessions import session_writer
 from sokovan.orchestrator.sessions.context import CycleInput
 from sokovan.orchestrator.sessions.session_cache import LARGE
 from sokovan.testing.acting_agents import Fault
@@ -215,12 +216,55 @@ async def test_small_sessions_are_served_while_late_reports_of_large_ones_are_ha
     assert [await cluster.status(name) for name in ("gang", "small")] == ["running", "running"]
 
 
+@pytest.mark.slow
+async def test_a_session_of_another_user_passes_an_array_that_moves_in_slices(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "SMALL_SLICE", 8)
+    agent = await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
+    agent.script.exits = lambda launch: None if launch.kernel_id == "other.0" else 0
+    names = [f"array{number}" for number in range(LARGE + 16)]
+    for name in names:
+        await cluster.submit(name, owner=Owner(user="ada"), session_type=SessionType.BATCH)
+    await cluster.tick()
+    placed = [await cluster.status(name) for name in names].count("pending")
+    assert placed == len(names) - 8
+    await cluster.submit("other", owner=Owner(user="bob"))
+    assert await cluster.tick()
+    assert await cluster.status("other") in {"creating", "running"}
+    assert [await cluster.status(name) for name in names].count("pending") >= len(names) - 24
+    await cluster.settle(rounds_max=200)
+    assert {await cluster.status(name) for name in names} == {"terminated"}
+    assert await cluster.status("other") == "running"
+    await cluster.stop("other")
+
+
+@pytest.mark.slow
+async def test_many_sessions_that_are_stopped_end_in_slices(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "SMALL_SLICE", 8)
+    await cluster.agent("a1", slots={"cpu": 20_000, "mem": 1 << 40})
+    names = [f"s{number}" for number in range(40)]
+    for name in names:
+        await cluster.submit(name)
+    await cluster.settle(rounds_max=200)
+    for name in names:
+        await cluster.stop(name)
+    ended = 0
+    while ended < len(names):
+        await cluster.tick()
+        before, ended = ended, sum([await cluster.status(one) in {"terminated", "cancelled"} for one in names])
+        assert ended - before <= 4 * 8, "more than one slice of each handler"
+    assert not await cluster.stored.store.read(lambda unit: unit.ledger.held(AgentId("a1")))
+
+
 SLICED = 2 * LARGE
 
 
 async def gang_of_slices(cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
     """A gang of five slices on one agent, not handled yet."""
-    monkeypatch.setattr(session_writer, "SLICE", SLICED // 5)
+    monkeypatch.setattr(turns, "SLICE", SLICED // 5)
     agent = await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
     agent.script.exits = lambda launch: 3 if options.get("fails") == launch.kernel_id else options.get("exits")  # type: ignore[assignment,return-value]  # an exit code or None
     given = {name: value for name, value in options.items() if name not in {"exits", "fails"}}

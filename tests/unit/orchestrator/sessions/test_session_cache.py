@@ -9,6 +9,7 @@ import pytest
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.orchestrator.sessions.session_cache import (
     LARGE,
@@ -68,15 +69,40 @@ def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:
 def test_while_large_sessions_are_hidden_only_small_ones_need_something() -> None:
     cache = SessionCache(lambda _before, _after: None)
     cache.put(session(K.SCHEDULED))
-    assert not cache.large
+    assert not cache.bulk
     large = session(*[K.SCHEDULED] * (LARGE + 1))
     cache.put(replace(large, session_id=SessionId("large")))
     assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s", "large"]
-    cache.large.hidden = True
+    cache.bulk.hidden = True
     assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["s"]
-    assert (cache.large.hides(SessionId("large")), cache.large.hides(SessionId("s"))) == (True, False)
+    assert (cache.bulk.hides(SessionId("large")), cache.bulk.hides(SessionId("s"))) == (True, False)
     cache.put(replace(session(K.TERMINATED, version=2), session_id=SessionId("large")))
-    assert not cache.large
+    assert not cache.bulk
+
+
+def one_of(user: str, number: int, status: K = K.SCHEDULED, **options: Any) -> SessionRecord:
+    record = session(status, owner=Owner(user=user), **options)
+    return replace(record, session_id=SessionId(f"{user}-{number}"))
+
+
+def test_while_the_bulk_is_hidden_sessions_of_users_with_many_to_move_need_nothing() -> None:
+    cache = SessionCache(lambda _before, _after: None)
+    for number in range(LARGE):
+        cache.put(one_of("ada", number))
+    cache.put(one_of("bob", 0))
+    assert (bool(cache.bulk), cache.bulk.others_move) == (False, True)
+    cache.put(one_of("ada", LARGE))
+    assert bool(cache.bulk)
+    cache.bulk.hidden = True
+    assert [one.session_id for one in cache.needing(Need.IMAGES)] == ["bob-0"]
+    assert (cache.count(Need.IMAGES), cache.bulk.others_move) == (1, True)
+    cache.put(one_of("bob", 0, K.RUNNING, version=2))  # of which nothing is to be done now
+    assert (cache.count(Need.IMAGES), cache.bulk.others_move) == (0, False)
+    assert (cache.bulk.hides(SessionId("ada-0")), cache.bulk.hides(SessionId("bob-0"))) == (True, False)
+    cache.put(one_of("ada", 0, K.RUNNING, version=2))
+    assert (bool(cache.bulk), cache.count(Need.IMAGES)) == (False, LARGE)
+    cache.clear()
+    assert not cache.bulk.others_move
 
 
 def test_sessions_are_found_by_need_and_by_place() -> None:

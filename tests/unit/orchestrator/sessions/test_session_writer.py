@@ -8,10 +8,11 @@ from sokovan.domain.events import Event, VerdictsChanged
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.owners import turns
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.quarantine import Quarantine
-from sokovan.orchestrator.sessions import session_writer
 from sokovan.orchestrator.sessions.session_cache import LARGE, SessionCache, SessionCacheReader
 from sokovan.orchestrator.sessions.session_writer import (
     DIVISIBLE,
@@ -22,7 +23,6 @@ from sokovan.orchestrator.sessions.session_writer import (
     by_coordinator,
     by_report,
     first_slice,
-    slice_of,
 )
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.unit.adapters.sql.statements import recorded_statements
@@ -212,15 +212,35 @@ def test_a_step_that_concerns_the_whole_gang_is_never_divided() -> None:
         assert (first_slice(steps, 1) == steps) is (trigger not in DIVISIBLE), trigger
 
 
-@pytest.mark.parametrize(("kernels", "slice_"), [(65, 128), (256, 128), (2_561, 129), (10_000, 500)])
-def test_a_slice_is_a_part_of_a_huge_session_so_that_its_slices_are_few(kernels: int, slice_: int) -> None:
-    assert slice_of(kernels) == slice_
+async def test_small_sessions_move_in_slices_and_users_take_turns(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "SMALL_SLICE", 5)
+    await harness.cluster.agent("large", slots={"cpu": 1_000_000, "mem": 1 << 50})
+    owners = [*["array"] * 8, "shell", *["gang"] * 2]
+    for number, user in enumerate(owners):
+        size = 3 if user == "gang" else 1
+        await harness.cluster.submit(f"s{number}", kernels=size, owner=Owner(user=user))
+        await harness.cluster.stored.place(f"s{number}", *["large"] * size)
+    await harness.reader.load()
+
+    def decided() -> list[str]:
+        plans = harness.writer.decide("test", list(harness.live.all()), ready_and_asked)
+        return [plan.session.session_id for plan in plans]
+
+    assert decided() == ["s8", "s9", "s0"]
+    assert list(harness.live.unfinished) == harness.writer.left == ["s10", *(f"s{number}" for number in range(1, 8))]
+    everything = harness.writer.decide("test", list(harness.live.all()), ready_and_asked, all_at_once=True)
+    assert ([plan.session.session_id for plan in everything], harness.writer.left) == (
+        [f"s{number}" for number in range(len(owners))],
+        [],
+    )
 
 
 async def test_large_sessions_share_a_slice_and_small_ones_move_whole(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_writer, "SLICE", LARGE + 11)
+    monkeypatch.setattr(turns, "SLICE", LARGE + 11)
     await harness.cluster.agent("large", slots={"cpu": 1_000_000, "mem": 1 << 50})
     sizes = {"first": LARGE + 1, "small": LARGE, "second": LARGE + 1, "third": LARGE + 1}
     for name, size in sizes.items():

@@ -52,8 +52,10 @@ class EnforceDeadlines:
         self._groups = {group.name: group for group in self._scheduler.scaling_groups()}
         checked = {one.session_id: one for need in _TRANSIENT for one in sessions.needing(need)}
         checked |= {one.session_id: one for one in self._running() if self._overtime(one) is not None}
-        plans = writer.decide(self.name, checked.values(), lambda session: self._steps(session, cycle.agents))
-        plans += writer.decide(self.name, await self._pending_too_long(), _withdrawal)
+        plans = writer.decide(
+            self.name, checked.values(), lambda session: self._steps(session, cycle.agents), all_at_once=True
+        )
+        plans += writer.decide(self.name, await self._pending_too_long(), _withdrawal, all_at_once=True)
         moved = await writer.move(self.name, plans)
         stuck = [one.session_id for one in sessions.needing(Need.TERMINATION) if self._is_stuck(one)]
         change = by_coordinator(TERMINATION_TIMEOUT, "its kernels did not end in time; what they hold stays taken")

@@ -96,7 +96,7 @@ class WithdrawDependents:
             return False
         failed = await self._failed({one for session in pending for one in session.spec.awaited})
         blocked = [session for session in pending if not failed.isdisjoint(session.spec.awaited)]
-        plans = self._writer.decide(self.name, blocked, lambda session: _withdrawal(session, failed))
+        plans = self._writer.decide(self.name, blocked, lambda session: _withdrawal(session, failed), all_at_once=True)
         moved = await self._writer.move(self.name, plans)
         gone = {session.session_id for session in moved}
         self._stuck.update({one.session_id: None for one in blocked if one.session_id not in gone})

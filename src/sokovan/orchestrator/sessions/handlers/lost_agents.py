@@ -88,7 +88,9 @@ class EndLostSessions:
         silent = frozenset(one for one, info in agents.items() if info.status in AWAY)
         found = {session.session_id: session for one in silent for session in self._alive_on(one)}
         unsent = [session for session in found.values() if not any(kernel.sent for kernel in session.kernels)]
-        plans = self._writer.decide(self.name, unsent, lambda session: [_placed_again(session, silent)])
+        plans = self._writer.decide(
+            self.name, unsent, lambda session: [_placed_again(session, silent)], all_at_once=True
+        )
         return bool(await self._writer.move(self.name, plans))
 
     async def _end_gone_sessions(self, agents: Mapping[AgentId, AgentInfo]) -> bool:
@@ -144,7 +146,7 @@ class EndLostSessions:
         admits = self._quarantine.admits
         requeued = [one for one in alive if one.spec.on_agent_lost is LostPolicy.REQUEUE and admits(one.session_id)]
         ended = [one for one in alive if one.spec.on_agent_lost is not LostPolicy.REQUEUE]
-        plans = self._writer.decide(self.name, ended, lambda session: [_failed(session, agent_id)])
+        plans = self._writer.decide(self.name, ended, lambda session: [_failed(session, agent_id)], all_at_once=True)
         moved = await self._writer.move(self.name, plans)
         return bool(await self._requeue(requeued, agent_id) or moved)
 

@@ -55,7 +55,7 @@ class PrepareImages:
                 await self._take_replies()
             plans = self._writer.decide(self.name, sessions, self._steps)
         finally:
-            if not self._sessions.large.hidden:
+            if not self._sessions.bulk.hidden:
                 self._answered.clear()
         moved = await self._writer.move(self.name, plans)
         await self._note_progress(sessions)

@@ -36,9 +36,15 @@ class ScheduleSessions:
     async def handle(self, cycle: CycleInput) -> bool:
         """Run one scheduling cycle, and cache placed sessions for the next handlers."""
         pending = self._sessions.count(Need.SCHEDULING) > 0
+        serves_others, has_left = self._sessions.bulk.hidden, bool(self._scheduler.plans.unapplied)
+        anew = (serves_others or has_left) and self._has_unplanned()
+        if serves_others and not anew:
+            return False
         if pending:
             await self._scheduler.refresh()  # slots freed in this cycle can be used in it
-        report = await self._scheduler.run(fence=self._batches.fence, always=cycle.long, pending=pending)
+        report = await self._scheduler.run(fence=self._batches.fence, always=cycle.long, pending=pending, anew=anew)
+        placed = [one.session_id for one in report.sessions] if report.is_continued else []
+        self._sessions.unfinished.update(dict.fromkeys((*self._scheduler.plans.unapplied, *placed)))
         if report.placed:
             self._telemetry.count("placements_total", report.placed)
         for refusal in report.refused.values():
@@ -64,6 +70,10 @@ class ScheduleSessions:
             await self._reader.refresh()
         return bool(report.placed or report.evicted or cancelled)
 
+    def _has_unplanned(self) -> bool:
+        """Whether a session waits that need not wait for the rest of the last plan."""
+        return any(map(self._scheduler.plans.is_unplanned, self._sessions.needing(Need.SCHEDULING)))
+
     async def _cancel(self, never: Mapping[SessionId, Verdict]) -> bool:
         """Cancel sessions that can never start; one that runs already only stops growing."""
         found = [session for one in never if (session := self._sessions.get(one)) is not None]
@@ -72,6 +82,7 @@ class ScheduleSessions:
             self.name,
             pending[:_CANCELLED_AT_ONCE_MAX],
             lambda session: _withdrawal(session, never[session.session_id]),
+            all_at_once=True,
         )
         return bool(await self._writer.move(self.name, plans))
 

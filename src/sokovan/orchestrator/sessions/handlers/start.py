@@ -18,7 +18,13 @@ from sokovan.orchestrator.sessions.intake.shape_validators import closed_folders
 from sokovan.orchestrator.sessions.intake.validation_context import is_alone
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_cache import UNPREPARED, Need, needs_of
-from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionStep, by_coordinator, by_report
+from sokovan.orchestrator.sessions.session_writer import (
+    SessionMoves,
+    SessionStep,
+    by_coordinator,
+    by_report,
+    session_turns,
+)
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.runtime import PathUnavailable, ProgramNotFound
 from sokovan.ports.secrets import SecretBox
@@ -62,10 +68,12 @@ class StartKernels:
         self._context, self._sessions, self._writer = context, context.sessions, context.writer
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
+        self._turns = session_turns()
         self._is_alone = False
 
     def clear(self) -> None:
-        """Nothing to reset."""
+        """Forget whose turn it is."""
+        self._turns.clear()
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Record and send creations, and process replies to earlier requests."""
@@ -94,6 +102,7 @@ class StartKernels:
             self.name,
             [owning[session_id] for session_id in problems],
             lambda session: give_up_steps(session, by_coordinator(FOLDER_REFUSED, problems[session.session_id])),
+            all_at_once=True,
         )
         return bool(await self._writer.move(self.name, plans))
 
@@ -126,19 +135,23 @@ class StartKernels:
         addresses: Mapping[AgentId, str],
         is_due: Callable[[KernelRecord], bool],
     ) -> None:
-        outputs = self._context.timing.current.outputs
-        for session in sessions:
-            due = list(islice((kernel for kernel in session.kernels if is_due(kernel)), REQUESTS_PER_ROUND))
+        def begin(session: SessionRecord, limit: int) -> int:
+            due = list(islice((kernel for kernel in session.kernels if is_due(kernel)), limit))
             if not due or not self._quarantine.admits(session.session_id):
-                continue
+                return 0
             try:
                 found = launches(session, addresses, outputs, only=due, secrets=self._secrets, is_alone=self._is_alone)
                 for kernel, launch in zip(due, found, strict=True):
                     # The reply to the last one of a full round wakes the next round.
-                    is_cut = kernel is due[-1] and len(due) == REQUESTS_PER_ROUND
+                    is_cut = kernel is due[-1] and len(due) == limit
                     self._begin(kernel, launch, Notify.ALL if is_cut else Notify.FAILURES)
             except Exception as error:  # noqa: BLE001  # one session must not stop the others
                 self._quarantine.failed(session.session_id, handler=self.name, error=error)
+            return len(due)
+
+        outputs = self._context.timing.current.outputs
+        left = self._turns.take(sessions, budget=REQUESTS_PER_ROUND, spend=begin)
+        self._sessions.unfinished.update(dict.fromkeys(session.session_id for session in left))
 
     def _is_due(self, kernel: KernelRecord) -> bool:
         """Whether its agent has reported neither start nor end, and no backoff applies."""

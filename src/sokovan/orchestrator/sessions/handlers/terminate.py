@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -20,19 +21,30 @@ from sokovan.domain.lifecycle.eviction import (
 )
 from sokovan.domain.lifecycle.kernel import ALIVE, FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
+from sokovan.domain.owners.turns import Turns, slice_of
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
 from sokovan.orchestrator.agent_recovery import is_left_behind
 from sokovan.orchestrator.agent_requests import REQUESTS_PER_ROUND, AgentReply, AgentRequestKey
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import Exit, alive_kernels, ended_before_notice, pending_kernels
 from sokovan.orchestrator.sessions.session_cache import REPORTED, Need
-from sokovan.orchestrator.sessions.session_writer import Freeing, SessionStep, by_coordinator, by_report, slice_of
+from sokovan.orchestrator.sessions.session_writer import (
+    Freeing,
+    SessionStep,
+    by_coordinator,
+    by_report,
+    kernels_in,
+    session_turns,
+    user_of,
+)
 
 STOP = "stop"
 KILL = "kill"
 # A stop request is repeated after this, unless the agent reports the end earlier.
 _REPEAT_S = 5.0
 _SESSION_ENDS = by_coordinator("session-ends")
+# A reply, and the kernel of a session that it is about.
+_Answer: TypeAlias = tuple[AgentReply, SessionRecord, KernelRecord]
 
 
 class TerminateSessions:
@@ -45,9 +57,13 @@ class TerminateSessions:
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
         self._telemetry = context.telemetry
+        self._frees, self._stops = (session_turns() for _ in range(2))
+        self._answers: Turns[_Answer] = Turns(user_of=lambda answer: user_of(answer[1]), size_of=lambda _answer: 1)
 
     def clear(self) -> None:
-        """Nothing to reset."""
+        """Forget whose turn it is."""
+        for turns in (self._frees, self._stops, self._answers):
+            turns.clear()
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Process late replies, send stop requests, wait briefly, free what is gone."""
@@ -70,7 +86,7 @@ class TerminateSessions:
         if session.is_retried:  # all of its kernels wait again
             return ()
         alive = alive_kernels(session)
-        if session.session_id in self._sessions.large:
+        if session.session_id in self._sessions.bulk.large:
             alive = tuple(one.kernel_id for one in session.kernels if one.status in ALIVE and not self._has_ended(one))
         return (
             SessionStep(KernelTrigger.STOP_REQUESTED, _SESSION_ENDS, alive),
@@ -123,9 +139,10 @@ class TerminateSessions:
 
     async def _free_proved(self, cycle: CycleInput) -> bool:
         freeings: list[Freeing] = []
-        for session in self._ending():
+
+        def free(session: SessionRecord, limit: int) -> int:
             by_proof: dict[FreeProof, list[KernelRecord]] = {}
-            left = slice_of(len(session.kernels))
+            left = limit
             for kernel in _terminating(session):
                 proof = self._proof(kernel, cycle.agents.get(kernel.agent_id or AgentId("")))
                 if proof is not None and not left:
@@ -134,7 +151,12 @@ class TerminateSessions:
                 if proof is not None:
                     by_proof.setdefault(proof, []).append(kernel)
                     left -= 1
-            freeings += [Freeing(session.session_id, tuple(kernels), proof) for proof, kernels in by_proof.items()]
+            freeings.extend(Freeing(session.session_id, tuple(some), proof) for proof, some in by_proof.items())
+            return limit - left
+
+        ending = self._ending()
+        later = self._frees.take(ending, budget=slice_of(sum(map(kernels_in, ending))), spend=free)
+        self._sessions.unfinished.update(dict.fromkeys(session.session_id for session in later))
         return await self._free(freeings, by_coordinator("over"))
 
     async def _free(self, freeings: Sequence[Freeing], change: Change) -> bool:
@@ -176,14 +198,16 @@ class TerminateSessions:
 
     def _request(self, cycle: CycleInput) -> bool:
         """Send stop requests to agents; whether any was sent."""
-        sent = False
-        for session in self._ending():
+        sent = 0
+
+        def stop(session: SessionRecord, limit: int) -> int:
+            nonlocal sent
             if not self._quarantine.admits(session.session_id) or _may_be_withdrawn(session):
-                continue
+                return 0
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
             kind, grace_s = (KILL, 0.0) if forced else (STOP, float(session.spec.stop_grace_s))
             notice = "" if forced else _notice(session)
-            left = REQUESTS_PER_ROUND
+            left = limit
             for kernel in _terminating(session):
                 if not left:
                     break
@@ -191,9 +215,13 @@ class TerminateSessions:
                     continue
                 agent = cycle.agents.get(kernel.agent_id or AgentId(""))
                 if kernel.agent_id is not None and self._proof(kernel, agent) is None:
-                    sent |= self._begin(kernel, agent, kind, grace_s=grace_s, notice=notice)
+                    sent += self._begin(kernel, agent, kind, grace_s=grace_s, notice=notice)
                     left -= 1
-        return sent
+            return limit - left
+
+        later = self._stops.take(self._ending(), budget=REQUESTS_PER_ROUND, spend=stop)
+        self._sessions.unfinished.update(dict.fromkeys(session.session_id for session in later))
+        return sent > 0
 
     def _begin(self, kernel: KernelRecord, agent: AgentInfo | None, kind: str, *, grace_s: float, notice: str) -> bool:
         gateway, key = self._gateway, _key(kind, kernel)
@@ -214,11 +242,7 @@ class TerminateSessions:
         gone_kernels: dict[tuple[SessionId, FreeProof], list[KernelRecord]] = {}
         saved: dict[SessionId, dict[KernelId, Checkpoint]] = {}
         exits: dict[SessionId, dict[KernelId, Exit]] = {}
-        for reply in (reply for kind in (STOP, KILL) for reply in self._requests.take(kind, leave=self._is_hidden)):
-            found = self._terminating_kernel(reply)
-            if found is None:
-                continue
-            session, kernel = found
+        for reply, session, kernel in self._replies_in_turn():
             if reply.error is not None:
                 self._sessions.mark_stale([session.session_id])
                 await self._context.request_failed(self.name, reply, session.session_id)
@@ -251,6 +275,20 @@ class TerminateSessions:
         ]
         return await self._free(freeings, by_report("over"))
 
+    def _replies_in_turn(self) -> list[_Answer]:
+        """The replies that this run handles, with what they are about; the others are put back."""
+        replies = [reply for kind in (STOP, KILL) for reply in self._requests.take(kind, leave=self._is_hidden)]
+        found = [(reply, *about) for reply in replies if (about := self._terminating_kernel(reply)) is not None]
+        taken: list[_Answer] = []
+
+        def handle(one: _Answer, _limit: int) -> int:
+            taken.append(one)
+            return 1
+
+        later = self._answers.take(found, budget=slice_of(len(found)), spend=handle)
+        self._requests.put_back(reply for reply, _, _ in later)
+        return taken
+
     def _completed(self, session_id: SessionId, exits: Mapping[KernelId, Exit]) -> tuple[KernelId, ...]:
         """The kernels with which an evicted session had ended before its notice."""
         session = self._sessions.get(session_id)
@@ -263,7 +301,7 @@ class TerminateSessions:
 
     def _is_hidden(self, reply: AgentReply) -> bool:
         kernel = self._sessions.kernel(KernelId(reply.key.subject))
-        return kernel is not None and self._sessions.large.hides(kernel.session_id)
+        return kernel is not None and self._sessions.bulk.hides(kernel.session_id)
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""

@@ -44,7 +44,7 @@ class WatchKernels:
         """Check the sessions that changed; all of them in a long cycle."""
         self._partly_ended.clear()
         plans = self._writer.decide(self.name, self._candidates(cycle), self._steps)
-        for session_id in self._writer.left:  # the rest of it moves in the next cycle
+        for session_id in self._writer.left:  # the rest moves in the next cycle
             self._next_ms.pop(session_id, None)
             self._postponed[session_id] = None
         moved = await self._writer.move(self.name, plans)
@@ -59,7 +59,7 @@ class WatchKernels:
             known.clear()
 
     def _candidates(self, cycle: CycleInput) -> Iterable[SessionRecord]:
-        ids = dict.fromkeys((*self._sessions.take_changed(), *self._postponed))
+        ids = dict.fromkeys((*self._postponed, *self._sessions.take_changed()))
         if cycle.long:
             return list(self._sessions.all())
         for kernel_id in (*cycle.diff.kernels, *self._missed):
@@ -69,14 +69,14 @@ class WatchKernels:
         return self._paced([session for one in ids if (session := self._sessions.get(one)) is not None])
 
     def _paced(self, sessions: Sequence[SessionRecord]) -> list[SessionRecord]:
-        """The sessions that are checked now; large ones not in every round, and not while they are hidden.
+        """The sessions that are checked now; large ones not in every round, and none that are hidden.
 
         Each check looks at all of its kernels, so that reports are collected.
         """
         now_ms, due = self._clock.monotonic_ms(), list[SessionRecord]()
         self._postponed.clear()
         for session in sessions:
-            hidden = self._sessions.large.hides(session.session_id)
+            hidden = self._sessions.bulk.hides(session.session_id)
             if hidden or self._next_ms.get(session.session_id, 0) > now_ms:
                 self._postponed[session.session_id] = None
                 continue
