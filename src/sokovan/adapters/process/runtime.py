@@ -10,6 +10,7 @@ from pathlib import Path
 from sokovan.adapters.process.exit_watcher import ExitWatcher
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
+from sokovan.adapters.process.isolation.devices import NO_SLICES
 from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
@@ -40,6 +41,8 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
 
     # Numbers of accounts for kernels, set before the first use.
     accounts = range(0)
+    # The names in /dev of slices of devices, set before the first use.
+    slices: Mapping[str, tuple[str, ...]] = NO_SLICES
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
                 bubblewrap=self._bubblewrap,
                 accounts=self.accounts,
                 root=self._layout.root,
+                slices=self.slices,
             )
         return self._confinement
 
