@@ -56,7 +56,7 @@ def test_devices_are_offered_in_shares_if_asked_for() -> None:
     assert inventory.devices[1] == Device("fake-1", "cuda.shares", units=1000)
 
 
-def test_slices_are_slots_of_their_own_and_never_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_are_slots_of_their_own_and_never_shared() -> None:
     slices = tuple(Device(f"MIG-{number}", "cuda.mig-1g.10gb.device") for number in range(2))
     real = FoundDevices((Device("GPU-0", "cuda.device"), *slices))
     inventory = take_inventory(InventoryOptions(gpu_shares=True), real=real)

@@ -81,6 +81,8 @@ def test_an_isolated_kernel_has_no_network() -> None:
 
 
 def test_devices_are_requested_by_their_ids_and_fake_ones_are_not() -> None:
+    [sliced] = body(devices={"cuda.mig-1g.10gb.device": ("MIG-1",)})["HostConfig"]["DeviceRequests"]
+    assert sliced["DeviceIDs"] == ["MIG-1"]
     [request] = body(devices={"cuda.device": ("GPU-1", "0")})["HostConfig"]["DeviceRequests"]
     assert request["DeviceIDs"] == ["GPU-1", "0"]
     assert "DeviceRequests" not in body(devices={"cuda.device": ("fake-0",)})["HostConfig"]

@@ -194,10 +194,9 @@ def test_a_scaling_group_without_agents_that_lists_no_slots_knows_them_all() -> 
             "scaling group a offers devices in shares only (cuda.shares); a whole one is --slot cuda.shares=1",
         ),
         (
-            "cuda.mig-1g.10gb.device",
+            "cuda.mig-x.device",
             "cuda.device",
-            "scaling group a offers slices of devices only (cuda.mig-1g.10gb.device); one is --slot"
-            " cuda.mig-1g.10gb.device=1",
+            "scaling group a offers slices of devices only (cuda.mig-x.device); one is --slot cuda.mig-x.device=1",
         ),
         ("tpu.device", "cuda.shares", ""),
     ],
