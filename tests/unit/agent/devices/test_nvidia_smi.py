@@ -43,7 +43,7 @@ def test_a_device_in_mig_mode_is_no_whole_device() -> None:
         "GPU-a, NVIDIA H200, 1, 580, Disabled\nGPU-b, NVIDIA H200, 1, 580, Enabled\nGPU-c, T4, 1, 580, [N/A]\n"
     )
     assert [one.device_id for one in found.devices] == ["GPU-a", "GPU-c"]
-    assert (found.gpus, found.partitioned) == (("GPU-a", "GPU-b", "GPU-c"), {"GPU-b"})
+    assert (found.gpus, found.partitioned) == (("GPU-a", "GPU-b", "GPU-c"), frozenset({"GPU-b"}))
 
 
 def test_a_driver_that_does_not_know_the_mode_is_asked_without_it(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_device_in_mig_mode_is_no_whole_device_and_older_bindings_know_none() 
     nvml.nvmlDeviceGetMigMode = lambda handle: (handle, 0)
     found = library_devices(lambda _name: nvml)
     assert found is not None
-    assert (found.devices, found.partitioned) == ((Device("GPU-0", "cuda.device"),), {"GPU-1"})
+    assert (found.devices, found.partitioned) == ((Device("GPU-0", "cuda.device"),), frozenset({"GPU-1"}))
     older = library_devices(lambda _name: driver())
     assert older is not None
     assert not older.partitioned
