@@ -19,6 +19,7 @@ from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.agent.devices.detection import nvidia_devices
 from sokovan.agent.devices.device_check import DeviceCheck
+from sokovan.agent.devices.found_devices import FoundDevices
 from sokovan.agent.devices.mig_slices import SliceHealth
 from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
@@ -213,17 +214,24 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         confinement,
         outputs,
         disk,
-        DeviceCheck(
-            inventory.devices,
-            clock,
-            report=runner.devices_checked,
-            measured=runner.devices_measured,
-            log=log,
-            read=SliceHealth(real.parents).read,
-        ),
+        _device_check(runner, inventory, real, log),
         options.device_check_s,
         data,
         options.beside,
+    )
+
+
+def _device_check(
+    runner: AgentRunner, inventory: Inventory, real: FoundDevices, log: Callable[[str], None]
+) -> DeviceCheck:
+    """The check of the agent's devices and of their slices."""
+    return DeviceCheck(
+        inventory.devices,
+        SystemClock(),
+        report=runner.devices_checked,
+        measured=runner.devices_measured,
+        log=log,
+        read=SliceHealth(real.parents).read,
     )
 
 
