@@ -10,7 +10,6 @@ from pathlib import Path
 from sokovan.adapters.process.exit_watcher import ExitWatcher
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.confinement import BUBBLEWRAP, Confinement, confinement
-from sokovan.adapters.process.isolation.devices import NO_SLICES
 from sokovan.adapters.process.launch.starter import Starter
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
 from sokovan.adapters.process.layout import KernelLayout, folder_name, opened
@@ -42,7 +41,7 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
     # Numbers of accounts for kernels, set before the first use.
     accounts = range(0)
     # The names in /dev of slices of devices, set before the first use.
-    slices: Mapping[str, tuple[str, ...]] = NO_SLICES
+    slices: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from sokovan.agent.devices.nvml import library_devices
 
 
 def nvidia_devices() -> FoundDevices:
-    """The devices by the library, else by the program, and the slices of those in MIG mode."""
+    """The devices by the library, else by the program; those in MIG mode as slices."""
     by_library = library_devices()
     found = by_library if by_library is not None else program_devices()
     return with_slices(found) if found.partitioned else found

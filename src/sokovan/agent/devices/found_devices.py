@@ -43,7 +43,7 @@ def nvidia_labels(*, model: str, memory_bytes: int, driver: str) -> dict[str, st
 def found_devices(
     gpus: Sequence[str], partitioned: Sequence[str], *, labels: Mapping[str, str], source: str
 ) -> FoundDevices:
-    """These devices in the driver's order; those in MIG mode cannot be used as a whole."""
+    """Devices in the driver's order; those in MIG mode are not usable as a whole."""
     split = frozenset(partitioned)
     whole = whole_devices([one for one in gpus if one not in split])
     return FoundDevices(whole, labels, source, tuple(gpus), split)

@@ -87,7 +87,7 @@ def read_listing(text: str) -> list[MigSlice]:
 
 @dataclass(frozen=True, slots=True)
 class SliceHealth:
-    """Reads the faults of devices and of their slices; `parents` are the devices of slices."""
+    """Reads the faults of devices and slices; `parents` are the devices of slices."""
 
     parents: Mapping[str, str]
     whole: Callable[[], DeviceReading] = field(default_factory=lambda: NvidiaHealth().read)
@@ -119,8 +119,7 @@ def _instances(device: str, path: str | None) -> dict[int, _Instance]:
 def read_instances(text: str, device: str) -> dict[int, _Instance]:
     """Read the description of a device; one of another form has no instances."""
     try:
-        # The driver's own program has written it, and the parser reads no other files.
-        root = ET.fromstring(text)  # noqa: S314  # see above
+        root = ET.fromstring(text)  # noqa: S314  # written by the driver's program; the parser reads no other files
     except ET.ParseError:
         return {}
     return dict(_described(root, device))

@@ -17,7 +17,7 @@ NO_SLICES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def cuda_devices(launch: CreateKernel) -> tuple[str, ...]:
-    """The NVIDIA devices of a kernel: those it has as a whole, those it shares, and slices."""
+    """The NVIDIA devices of a kernel: whole ones, those it shares, and slices."""
     whole = (CUDA_SLOT, CUDA_SHARES_SLOT)
     slots = (*whole, *(slot for slot in sorted(launch.devices) if is_cuda(slot) and slot not in whole))
     return tuple(device for slot in slots for device in launch.devices.get(slot, ()))
@@ -26,8 +26,9 @@ def cuda_devices(launch: CreateKernel) -> tuple[str, ...]:
 def device_nodes(
     granted: tuple[str, ...], driver: Path = DRIVER, slices: Mapping[str, tuple[str, ...]] = NO_SLICES
 ) -> list[str]:
-    """The names in /dev of devices, given by number or UUID; `slices` are those of slices.
+    """The names in /dev of devices, given by number or UUID.
 
+    `slices` are those of slices.
     A device that the driver does not know has none: showing all of them would give a kernel
     the devices of others.
     """
