@@ -146,7 +146,8 @@ def test_a_kernel_sees_its_slice_only_and_slices_are_not_mixed_with_whole_device
     assert f"kernel 0: {seen[0]}" in sharing.cli("session", "show", first).stdout
     third = started(1)
     until(lambda: SLICE in sharing.cli("why", third).stdout, what="the slot that is missing is named")
-    end(sharing, first, second, third)
+    sharing.end(third)
+    end(sharing, first, second)
     mixed = sharing.cli("run", "--slot", f"{SLICE}=1", "--slot", "cuda.shares=1", "--", "true")
     assert mixed.returncode == 2
     assert (
