@@ -1,9 +1,11 @@
 """Joined agents, managers and PostgreSQL together: `python -m benchmarks.cluster [--agents N] [--managers N] [--json]`.
 
 Simulated agents in a process of their own have a link with TLS to each manager. Measured
-are the time until all are linked, the processor time of the managers while nothing changes,
-sessions from submission to their end, and, with two managers, the time from kill -9 of the
-leader to the next placement. Everything runs on one machine.
+are the time until all are linked, the processor time of the managers and the duration of
+their cycles while nothing changes, without and with `--pending` sessions that no agent
+suits, sessions from submission to their end, agents that are still linked after it, and, with
+two managers, the time from kill -9 of the leader to the next placement. Each part is written
+to the standard error as it ends. Everything runs on one machine.
 """
 
 from __future__ import annotations
@@ -17,18 +19,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded_server import Server, clock, milliseconds, wait
 from benchmarks.failover import HOSTS, Manager, free_port, leading, until
-from benchmarks.life import Case, lives, processor_s
+from benchmarks.life import BODY, Case, lives, processor_s
 from benchmarks.linked_fleet import FleetPlan
 from sokovan.testing.servers import PostgresServer, server_or_environment
 
 IDLE_S = 10
+# Sessions that wait are submitted as arrays of this size, and require a label that no agent has.
+ARRAY = 1_000
+WAITING = {**BODY, "require": {"none": "has"}}
+WAITING_LIMIT_S = 600
 CALLERS = 32
 LINK_LIMIT_S = 900
 # The list of all agents is long: to read it again and again would take the managers' time.
@@ -100,7 +107,54 @@ def server_of(manager: Manager) -> Server:
     return Server(url, token, manager.pid, 0.0, manager.environment)
 
 
-def measure(agents: int, count: int, sessions: int) -> dict[str, Any]:
+def noted(figures: dict[str, Any]) -> dict[str, Any]:
+    """The same figures, written for whoever waits: a long run may not end."""
+    sys.stderr.write(json.dumps(figures) + "\n")
+    return figures
+
+
+def cycles(manager: Manager) -> tuple[float, float]:
+    """The seconds and the number of the cycles of sessions of a manager so far."""
+    url, token = manager.credentials
+    with closing(HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]), timeout=LINK_LIMIT_S)) as connection:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        lines = connection.getresponse().read().decode().splitlines()
+    found = [
+        next((float(line.split()[-1]) for line in lines if line.startswith(name) and '"sessions"' in line), 0.0)
+        for name in ("sokovan_cycle_seconds_sum", "sokovan_cycle_seconds_count")
+    ]
+    return found[0], found[1]
+
+
+def idle_figures(running: list[Manager]) -> dict[str, Any]:
+    """The processor time and the mean cycle of the managers while nothing changes."""
+    used, before = [processor_s(one.pid) for one in running], [cycles(one) for one in running]
+    wait(IDLE_S)
+    took = [processor_s(one.pid) - then for one, then in zip(running, used, strict=True)]
+    after = [cycles(one) for one in running]
+    spent = [(new[0] - old[0], new[1] - old[1]) for new, old in zip(after, before, strict=True)]
+    return {
+        "percent": [round(100 * one / IDLE_S, 1) for one in took],
+        "cycles": [round(count) for _, count in spent],
+        "cycle_ms": [milliseconds(seconds / count) if count else None for seconds, count in spent],
+        "memory_mb": [server_of(one).memory_mb() for one in running],
+    }
+
+
+def waiting(running: list[Manager], pending: int) -> dict[str, Any]:
+    """Submit sessions that no agent suits; the figures once nothing changes any more."""
+    begun = clock()
+    body = {**WAITING, "array": f"0-{ARRAY - 1}"}
+    for _ in range(-(-pending // ARRAY)):
+        until(lambda: running[0].request("POST", "/sessions", body), limit_s=WAITING_LIMIT_S)
+    submitted_s = round(clock() - begun, 1)
+    wait(IDLE_S)
+    return {"pending": pending, "submitted_s": submitted_s} | {
+        f"pending_{name}": value for name, value in idle_figures(running).items()
+    }
+
+
+def measure(agents: int, count: int, sessions: int, pending: int) -> dict[str, Any]:
     """All figures of one cluster."""
     with (
         server_or_environment(PostgresServer) as postgres,
@@ -112,7 +166,10 @@ def measure(agents: int, count: int, sessions: int) -> dict[str, Any]:
                 begun = clock()
                 with fleet(running[0], Path(root) / "fleet", agents):
                     until(lambda: all_linked(running, agents), limit_s=LINK_LIMIT_S)
-                    figures = {"agents": agents, "managers": count, "linked_s": round(clock() - begun, 1)}
+                    figures = noted({"agents": agents, "managers": count, "linked_s": round(clock() - begun, 1)})
+                    figures |= noted({f"idle_{name}": value for name, value in idle_figures(running).items()})
+                    if pending:
+                        figures |= noted(waiting(running, pending))
                     return figures | figures_of(running, config, agents, sessions)
         finally:
             postgres.drop_database(name)
@@ -121,18 +178,16 @@ def measure(agents: int, count: int, sessions: int) -> dict[str, Any]:
 def figures_of(running: list[Manager], config: Path, agents: int, sessions: int) -> dict[str, Any]:
     """The figures of a cluster whose agents are linked."""
     before = [processor_s(one.pid) for one in running]
-    wait(IDLE_S)
-    idle = [processor_s(one.pid) - used for one, used in zip(running, before, strict=True)]
-    before = [processor_s(one.pid) for one in running]
     took_s = asyncio.run(lives(server_of(running[0]), Case((), sessions, CALLERS, agents), sessions))
     used_s = sum(processor_s(one.pid) for one in running) - sum(before)
     figures = {
-        "idle_percent": [round(100 * one / IDLE_S, 1) for one in idle],
         "sessions": sessions,
         "sessions_per_s": round(sessions / took_s, 1),
         "processor_ms_per_session": milliseconds(used_s / sessions),
         "memory_mb": [server_of(one).memory_mb() for one in running],
+        "linked_after": [linked(one) for one in running],
     }
+    noted(figures)
     if len(running) > 1:
         leader = leading((running[0], running[1]), config)
         other = next(one for one in running if one is not leader)
@@ -148,9 +203,10 @@ def main() -> int:
     parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--managers", type=int, default=2, choices=(1, 2))
     parser.add_argument("--sessions", type=int, default=1_000)
+    parser.add_argument("--pending", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    figures = measure(given.agents, given.managers, given.sessions)
+    figures = measure(given.agents, given.managers, given.sessions, given.pending)
     sys.stdout.write(json.dumps(figures, indent=None if given.json else 2) + "\n")
     return 0
 

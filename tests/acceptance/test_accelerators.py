@@ -13,21 +13,29 @@ from tests.acceptance.endings import ended_well
 
 GIB = 1 << 30
 DEVICES = ("GPU-aaaa-1", "GPU-bbbb-2", "GPU-cccc-3", "GPU-dddd-4")
+# A fifth device is in MIG mode, and has two slices.
+SPLIT, SLICES, SLICE = "GPU-eeee-5", ("MIG-aaaa-6", "MIG-bbbb-7"), "cuda.mig-1g.18gb.device"
+LISTING = "".join(f"GPU {number}: NVIDIA H200 (UUID: {device})\n" for number, device in enumerate((*DEVICES, SPLIT)))
+LISTING += "".join(f"  MIG 1g.18gb     Device  {number}: (UUID: {one})\n" for number, one in enumerate(SLICES))
 # The first and the third device have a link of their own, and the other two.
 TOPOLOGY = "".join(
-    f"GPU{row}\t" + "\t".join("X" if row == to else "NV12" if (row + to) % 2 == 0 else "SYS" for to in range(4)) + "\n"
-    for row in range(4)
+    f"GPU{row}\t" + "\t".join("X" if row == to else "NV12" if row + to in {2, 4} else "SYS" for to in range(5)) + "\n"
+    for row in range(5)
 )
 HEALTHY = "".join(f"{device}, 0, No, Not Active, None, 40, 1024, 143771, 38\n" for device in DEVICES)
+HEALTHY += f"{SPLIT}, [N/A], No, Not Active, None, [N/A], 1024, 143771, 38\n"
 # The program of a driver; the health of the devices is in a file beside it.
 SMI = f"""#!/bin/sh
 case "$1" in
 *ecc*) exec cat "$0.health" ;;
 topo) exec cat "$0.topology" ;;
+-L) exec cat "$0.listing" ;;
+-q) exit 1 ;;
 esac
 for device in {" ".join(DEVICES)}
-do echo "$device, NVIDIA H200, 143771, 580.159.03"
+do echo "$device, NVIDIA H200, 143771, 580.159.03, Disabled"
 done
+echo "{SPLIT}, NVIDIA H200, 143771, 580.159.03, Enabled"
 """
 SHOWS = "import os, time; print(f\"[{os.environ['CUDA_VISIBLE_DEVICES']}]\", flush=True); time.sleep(600)"
 
@@ -43,14 +51,15 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 @pytest.fixture(scope="module")
 def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """This machine with four devices that its driver's program names, and that sessions may share."""
+    """This machine with four devices that its driver's program names and sessions may share, and two slices."""
     folder = tmp_path_factory.mktemp("sharing")
     programs = folder / "programs"
     programs.mkdir()
     (programs / "nvidia-smi").write_text(SMI)
     (programs / "nvidia-smi").chmod(0o755)
     (programs / "nvidia-smi.health").write_text(HEALTHY)
-    (programs / "nvidia-smi.topology").write_text(f"\tGPU0\tGPU1\tGPU2\tGPU3\n{TOPOLOGY}")
+    (programs / "nvidia-smi.topology").write_text(f"\tGPU0\tGPU1\tGPU2\tGPU3\tGPU4\n{TOPOLOGY}")
+    (programs / "nvidia-smi.listing").write_text(LISTING)
     server = Embedded(folder, path=f"{programs}{os.pathsep}{os.environ['PATH']}")
     with ended_well(server):
         server.start("--gpu-shares", "--set", "agent.device_check_s=1")
@@ -105,7 +114,8 @@ def test_a_kernel_sees_exactly_its_devices_whole_or_shared(sharing: Embedded) ->
     other = sharing.says(whole, "]").strip("[]\n")
     assert other in set(DEVICES) - {device}
     held = {one["device"]: (one["used"], one["units"]) for one in sharing.cli_json("agent", "devices")}
-    assert held == {one: (1000 if one in {device, other} else 0, 1000) for one in DEVICES}
+    shared = {one: (1000 if one in {device, other} else 0, 1000) for one in DEVICES}
+    assert held == shared | dict.fromkeys(SLICES, (0, 1))
     assert f"kernel 0: {other}" in sharing.cli("session", "show", whole).stdout
     end(sharing, *halves, whole)
 
@@ -117,7 +127,32 @@ def test_the_devices_of_a_driver_are_found_without_a_package_for_them(sharing: E
     assert labels.items() <= agent["labels"].items()
     assert "nvidia.model=NVIDIA H200" in sharing.cli("agent", "show", agent["id"]).stdout
     found = {one["name"]: one for one in json.loads(sharing.cli("doctor", "--json").stdout)}
-    assert found["nvidia"]["detail"] == "4 x NVIDIA H200, driver 580.159.03, found by nvidia-smi"
+    assert found["nvidia"]["detail"] == (
+        "5 x NVIDIA H200, driver 580.159.03, found by nvidia-smi; 1 in MIG mode with 2 slices"
+    )
+
+
+def test_a_kernel_sees_its_slice_only_and_slices_are_not_mixed_with_whole_devices(sharing: Embedded) -> None:
+    def started(amount: int) -> str:
+        return sharing.python(SHOWS, resources={SLICE: amount, "cpu": 0.2, "mem": "64MiB"})
+
+    first, second = started(1), started(1)
+    seen = [sharing.says(one, "]").strip("[]\n") for one in (first, second)]
+    assert sorted(seen) == sorted(SLICES)
+    [agent] = sharing.cli_json("agent", "ls")
+    assert agent["slots"][SLICE] == 2
+    shown = sharing.cli("agent", "show", agent["id"]).stdout.splitlines()
+    assert [line.split()[1] for line in shown if line.startswith(SLICE)] == ["2/2"]
+    assert f"kernel 0: {seen[0]}" in sharing.cli("session", "show", first).stdout
+    third = started(1)
+    until(lambda: SLICE in sharing.cli("why", third).stdout, what="the slot that is missing is named")
+    sharing.end(third)
+    end(sharing, first, second)
+    mixed = sharing.cli("run", "--slot", f"{SLICE}=1", "--slot", "cuda.shares=1", "--", "true")
+    assert mixed.returncode == 2
+    assert (
+        "a kernel cannot have cuda.shares beside it: CUDA uses whole devices or slices of one profile" in mixed.stderr
+    )
 
 
 def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(sharing: Embedded) -> None:
@@ -134,7 +169,7 @@ def test_a_device_with_a_fault_gets_no_kernels_until_it_is_healthy_again(sharing
     fault = "3 uncorrected memory errors since the driver was loaded; reset the device"
     assert faults() == {device: fault}
     figures = [(one["use_percent"], one["temperature_c"]) for one in sharing.cli_json("agent", "devices")]
-    assert figures == [(40, 38)] * 4
+    assert figures == [(40, 38)] * 4 + [(None, None)] * 2
     [agent] = sharing.cli_json("agent", "ls")
     assert f"fault of {device}" in sharing.cli("agent", "show", agent["id"]).stdout
     # Its kernel goes on, and the session says what is wrong.

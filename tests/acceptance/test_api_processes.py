@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx2
@@ -18,6 +19,7 @@ from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.machines import join_words, link, machine
 
 WORKERS = 2
+REMOTE_HOST = "127.0.0.2"
 TALK = "import time; print('begun', flush=True); time.sleep(600)"
 
 
@@ -25,16 +27,17 @@ TALK = "import time; print('begun', flush=True); time.sleep(600)"
 def manager(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer, migrated_database: str
 ) -> Iterator[Manager]:
-    """A server with two processes of its API."""
+    """A server with two processes of its API, which serve other machines as well."""
     name = f"{migrated_database}_processes"
     folder = tmp_path_factory.mktemp("processes")
     config = folder / "cluster" / "sokovan.toml"
     database = postgres_server.create_database(name, template=migrated_database)
     first = Embedded(folder).cli("server", "init", str(config.parent), "--database", database)
     assert first.returncode == 0, first.stderr
-    found = Manager(
-        folder / "manager", config, ("--workers", str(WORKERS), "--listen", f"127.0.0.1:{free_port('127.0.0.1')}")
-    )
+    options = ("--workers", str(WORKERS), "--listen", f"127.0.0.1:{free_port('127.0.0.1')}")
+    remote = f"{REMOTE_HOST}:{free_port(REMOTE_HOST)}"
+    (folder / "remote").write_text(remote, encoding="ascii")
+    found = Manager(folder / "manager", config, (*options, "--set", f"api.listen={remote}"))
     try:
         found.start()
         yield found
@@ -56,6 +59,16 @@ def process_of(manager: Manager) -> str:
     return str(answer.json()["parts"]["process"]) if answer.status_code == 200 else ""
 
 
+def process_over_tls(manager: Manager) -> str:
+    """The process that answered a client of another machine."""
+    token = (manager.data / "token").read_text(encoding="ascii").strip()
+    address = (manager.folder.parent / "remote").read_text(encoding="ascii")
+    trusted = ssl.create_default_context(cafile=str(manager.config.parent / "keys" / "tls" / "authority.pem"))
+    with httpx2.Client(trust_env=False, timeout=60, verify=trusted) as client:
+        answer = client.get(f"https://{address}/readyz", headers={"Authorization": f"Bearer {token}"})
+    return str(answer.json()["parts"]["process"]) if answer.status_code == 200 else ""
+
+
 def manager_process(manager: Manager) -> int:
     """The process with the links, a child of the first; 0 for a moment if there is none."""
     children = Path(f"/proc/{manager.pid}/task/{manager.pid}/children").read_text(encoding="ascii").split()
@@ -63,12 +76,12 @@ def manager_process(manager: Manager) -> int:
     return others.pop() if others else 0
 
 
-def both(manager: Manager) -> dict[str, int]:
+def both(manager: Manager, process: Callable[[Manager], str] = process_of) -> dict[str, int]:
     """The pid of each process of the API, once both have answered."""
     seen: dict[str, int] = {}
 
     def answered() -> bool:
-        name, _, pid = process_of(manager).partition(" of 2, pid ")
+        name, _, pid = process(manager).partition(" of 2, pid ")
         if name:
             seen[name] = int(pid)
         return len(seen) == WORKERS
@@ -102,6 +115,16 @@ def test_two_processes_serve_one_port_and_a_killed_one_is_replaced(manager: Mana
     assert after["api-2"] == before["api-2"]
     # The one request that the killed process had taken may be lost; its connections end with it.
     assert sum(count for what, count in failed.items() if what != "answered") <= 1, failed
+
+
+def test_each_process_serves_other_machines_over_tls_and_no_stranger(manager: Manager) -> None:
+    assert both(manager, process_over_tls) == both(manager)
+    address = (manager.folder.parent / "remote").read_text(encoding="ascii")
+    with (
+        httpx2.Client(trust_env=False, timeout=60) as stranger,
+        pytest.raises(httpx2.ConnectError, match="certificate"),
+    ):
+        stranger.get(f"https://{address}/readyz")
 
 
 def test_logs_and_commands_reach_agents_through_each_process(manager: Manager, tmp_path: Path) -> None:

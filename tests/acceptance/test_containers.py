@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
+from sokovan.adapters.process.layout import KernelLayout
+from sokovan.domain.ids import KernelId
 from sokovan.testing.servers import DockerServer
 from sokovan.testing.servers.docker import PYTHON_IMAGE
 from tests.acceptance.embedded import Embedded, until
@@ -47,6 +50,11 @@ def containers(tmp_path_factory: pytest.TempPathFactory, docker_server: DockerSe
         yield server
 
 
+def labels_of(engine: DockerServer, kernel: str) -> list[dict[str, str]]:
+    """The labels of the containers of a kernel."""
+    return [one for one in engine.labels() if one.get("sokovan.kernel") == kernel]
+
+
 def test_a_command_runs_in_a_container_with_its_limits_and_no_privileges(containers: Embedded) -> None:
     done = containers.cli("run", "-n", "looks", "--image", PYTHON_IMAGE, *SMALL_FLAGS, "--", "python", "-c", LOOKS)
     assert done.returncode == 0, done.stderr
@@ -83,6 +91,27 @@ def test_an_image_that_the_engine_can_not_get_is_refused_by_name(containers: Emb
     assert missing in containers.cli("why", "missing").stdout
 
 
+def test_a_container_without_a_kernel_is_found_by_its_labels_and_ended(
+    containers: Embedded, docker_server: DockerServer
+) -> None:
+    given = ("run", "-d", "-n", "orphan", "--image", PYTHON_IMAGE, *SMALL_FLAGS)
+    submitted = containers.cli(*given, "--", "python", "-c", "import time; time.sleep(3600)")
+    assert submitted.returncode == 0, submitted.stderr
+    containers.reaches("orphan", "running")
+    [kernel] = containers.session("orphan")["kernels"]
+    [labels] = labels_of(docker_server, kernel["id"])
+    layout = KernelLayout(containers.data / "agent" / "kernels")
+    # The files of the kernel are gone, but not its container.
+    shutil.rmtree(layout.folder(KernelId(kernel["id"]), 1))
+    until(
+        lambda: labels not in labels_of(docker_server, kernel["id"]),
+        what="the container is ended",
+        tell=lambda: str(docker_server.labels()),
+    )
+    containers.end("orphan", forced=True)
+    containers.settles("orphan")
+
+
 def test_a_container_outlives_the_server_and_is_adopted(containers: Embedded, docker_server: DockerServer) -> None:
     script = "import time; print('up', flush=True); time.sleep(3600)"
     given = ("run", "-d", "-n", "stays", "--image", PYTHON_IMAGE, *SMALL_FLAGS)
@@ -90,11 +119,16 @@ def test_a_container_outlives_the_server_and_is_adopted(containers: Embedded, do
     assert submitted.returncode == 0, submitted.stderr
     containers.reaches("stays", "running")
     containers.says("stays", "up")
-    before = docker_server.containers()
+    [kernel] = containers.session("stays")["kernels"]
+    [before] = labels_of(docker_server, kernel["id"])
+    named = {name: before[f"sokovan.{name}"] for name in ("kernel", "attempt", "session")}
+    assert named == {"kernel": kernel["id"], "attempt": "1", "session": containers.session("stays")["id"]}
+    assert int(before["sokovan.incarnation"]) >= 1
     containers.kill()
     containers.start("--runtime", "docker", "--engine", docker_server.url)
     containers.reaches("stays", "running")
-    assert set(docker_server.containers()) <= set(before)
+    # The next incarnation of the agent has adopted it: it is the same container.
+    assert labels_of(docker_server, kernel["id"]) == [before]
     inside = "import os, json; print(json.dumps(os.environ['SOKOVAN_SESSION_ID']))"
     ran = containers.cli("exec", "stays", "--", "python", "-c", inside)
     assert ran.returncode == 0, ran.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sokovan.agent import machine
 from sokovan.agent.devices.detection import nvidia_devices
-from sokovan.agent.devices.found_devices import fake_devices
+from sokovan.agent.devices.found_devices import FoundDevices, fake_devices
 from sokovan.agent.devices.nvidia_topology import device_closeness
 from sokovan.agent.kernel_table import KernelTable
 from sokovan.domain.cluster.device_groups import group_labels
@@ -22,7 +22,7 @@ from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.ids import AgentId, checked_name
 from sokovan.domain.records import Device
 from sokovan.domain.slot_notation import format_amount, parse_slots
-from sokovan.domain.slots import CUDA_SHARES_SLOT, SHARES_PER_DEVICE, ResourceSlot
+from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT, SHARES_PER_DEVICE, ResourceSlot
 
 # Other names of the same architecture.
 ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
@@ -75,13 +75,19 @@ class Inventory:
     images: tuple[str, ...] = ()
 
 
-def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> Inventory:
-    """Detect the resources of this machine. Raises InvalidName, InvalidSlots."""
-    real = nvidia_devices()
-    close = group_labels(device_closeness([one.device_id for one in real.devices]))
+def take_inventory(
+    options: InventoryOptions, *, real: FoundDevices | None = None, root: Path = machine.ROOT
+) -> Inventory:
+    """Detect the resources of this machine. Raises InvalidName, InvalidSlots.
+
+    `real` are its devices, if they were detected before.
+    """
+    real = nvidia_devices() if real is None else real
+    groups = {name: group - real.partitioned for name, group in device_closeness(real.gpus).items()}
+    close = group_labels({name: group for name, group in groups.items() if len(group) > 1})
     devices = (*real.devices, *fake_devices(options.fake_gpus))
     if options.gpu_shares:
-        devices = tuple(Device(device.device_id, CUDA_SHARES_SLOT, SHARES_PER_DEVICE) for device in devices)
+        devices = tuple(map(_shared, devices))
     found = Counter({"cpu": machine.cpu_millicores(root), "mem": machine.memory_bytes(root)})
     for device in devices:
         found[device.slot] += device.units
@@ -97,6 +103,11 @@ def take_inventory(options: InventoryOptions, *, root: Path = machine.ROOT) -> I
         boot=machine.boot_id(root),
         shard=checked_name(options.shard, what="shard") if options.shard else "",
     )
+
+
+def _shared(device: Device) -> Device:
+    """A device in shares; slices stay whole, the driver has divided them already."""
+    return device if device.slot != CUDA_SLOT else Device(device.device_id, CUDA_SHARES_SLOT, SHARES_PER_DEVICE)
 
 
 def kernels_default(millicores: int) -> int:

@@ -9,6 +9,7 @@ NONE = "-"
 _STEPS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 GPU_SLOTS = ("cuda.device", "cuda.shares", "rocm.device", "tpu.device")
+MIG_PREFIX = "cuda.mig-"
 
 
 def or_none(value: object) -> str:
@@ -74,14 +75,24 @@ def share(slot: str, used: Mapping[str, int], total: Mapping[str, int]) -> str:
 
 
 def gpus(slots: Mapping[str, int]) -> str:
-    """The number of accelerators of each kind."""
+    """The number of accelerators of each kind, and of slices with their profile.
+
+    >>> gpus({"cuda.device": 2}), gpus({"cuda.mig-1g.10gb.device": 3})
+    ('2', '3x1g.10gb')
+    """
     found = [amount(slot, slots[slot]) for slot in GPU_SLOTS if slots.get(slot)]
-    return " + ".join(found) or NONE
+    slices = [f"{slots[slot]}x{_profile(slot)}" for slot in slots if slot.startswith(MIG_PREFIX) and slots[slot]]
+    return " + ".join(found + slices) or NONE
 
 
 def gpu_slot(slots: Mapping[str, int]) -> str:
     """The accelerator slot of these slots."""
-    return next((slot for slot in GPU_SLOTS if slots.get(slot)), GPU_SLOTS[0])
+    kinds = (*GPU_SLOTS, *(slot for slot in slots if slot.startswith(MIG_PREFIX)))
+    return next((slot for slot in kinds if slots.get(slot)), GPU_SLOTS[0])
+
+
+def _profile(slot: str) -> str:
+    return slot.removeprefix(MIG_PREFIX).removesuffix(".device")
 
 
 def _bytes(value: int) -> str:

@@ -21,6 +21,10 @@ CUDA_SHARES_SLOT = "cuda.shares"
 # The units of a device that is offered in shares.
 SHARES_PER_DEVICE = 1000
 
+# Slices of a device (MIG) are a slot for each profile, such as cuda.mig-1g.10gb.device.
+MIG_PREFIX = "cuda.mig-"
+
+_PROFILE_SEPARATORS = re.compile(r"[^a-z0-9.]+")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*", re.ASCII)
 
 
@@ -172,6 +176,21 @@ def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
 def is_accelerator(slot: str) -> bool:
     """Whether a slot is an accelerator device or a share of one."""
     return slot.endswith((".device", ".shares"))
+
+
+def is_cuda(slot: str) -> bool:
+    """Whether a slot is NVIDIA devices, shares or slices of them."""
+    return slot.startswith("cuda.") and is_accelerator(slot)
+
+
+def mig_slot(profile: str) -> str:
+    """The slot of slices of this profile. Raises InvalidSlots.
+
+    >>> mig_slot("1g.10gb"), mig_slot("1g.10gb+me")
+    ('cuda.mig-1g.10gb.device', 'cuda.mig-1g.10gb-me.device')
+    """
+    name = f"{MIG_PREFIX}{_PROFILE_SEPARATORS.sub('-', profile.lower())}.device"
+    return checked_slot_name(name, given=profile)
 
 
 def checked_slot_name(name: object, *, given: object) -> str:

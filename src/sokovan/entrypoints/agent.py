@@ -17,7 +17,10 @@ from sokovan.adapters.process.files.disk_usage import CHECK_EVERY_S, DiskUsage
 from sokovan.adapters.process.files.output_collection import COLLECT_EVERY_S, OutputCollector
 from sokovan.adapters.process.files.process_files import ProcessFiles
 from sokovan.adapters.process.launch.upload_folders import UploadFolders
+from sokovan.agent.devices.detection import nvidia_devices
 from sokovan.agent.devices.device_check import DeviceCheck
+from sokovan.agent.devices.found_devices import FoundDevices
+from sokovan.agent.devices.mig_slices import SliceHealth
 from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.data_listener import DataListener, DataSocket
@@ -166,6 +169,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     root = options.root / KERNELS
     uploads = UploadFolders(root, UploadReceiver(addresses))
     hidden = (options.root.parent, *options.hidden)
+    real = await asyncio.to_thread(nvidia_devices)
     wanted = RuntimeOptions(
         root,
         hidden=hidden,
@@ -174,6 +178,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         engine=options.engine,
         read_only_root=options.read_only_root,
         session_networks=options.session_networks,
+        slices=real.nodes,
     )
     runtime, confinement, watch, disk = await built_runtime(wanted, clock, uploads, log=log)
     stack.callback(runtime.close)
@@ -190,7 +195,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         reserved=read_reserve(options.reserve),
         shard=options.shard,
     )
-    found = await asyncio.to_thread(take_inventory, requested)
+    found = await asyncio.to_thread(take_inventory, requested, real=real)
     inventory = replace(
         found,
         identity=stored_identity(options.root / IDENTITY),
@@ -209,10 +214,24 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
         confinement,
         outputs,
         disk,
-        DeviceCheck(inventory.devices, clock, report=runner.devices_checked, measured=runner.devices_measured, log=log),
+        _device_check(runner, inventory, real, log),
         options.device_check_s,
         data,
         options.beside,
+    )
+
+
+def _device_check(
+    runner: AgentRunner, inventory: Inventory, real: FoundDevices, log: Callable[[str], None]
+) -> DeviceCheck:
+    """The check of the agent's devices and of their slices."""
+    return DeviceCheck(
+        inventory.devices,
+        SystemClock(),
+        report=runner.devices_checked,
+        measured=runner.devices_measured,
+        log=log,
+        read=SliceHealth(real.parents).read,
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -43,7 +43,8 @@ class KernelIsolation(Protocol):
 class RuntimeOptions:
     """Options of a runtime; `root` is the folder of its kernels.
 
-    `engine` is the socket of a container engine, found if empty.
+    `engine` is the socket of a container engine, found if empty. `slices` are the names in
+    /dev of slices of devices.
     """
 
     root: Path
@@ -53,6 +54,7 @@ class RuntimeOptions:
     engine: str = ""
     read_only_root: bool = True
     session_networks: str = ""
+    slices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class BuiltRuntime(NamedTuple):
@@ -74,7 +76,7 @@ async def built_runtime(
     if options.runtime == DOCKER_RUNTIME:
         return await _containers(options, clock, uploads, log)
     runtime = ProcessRuntime(options.root, clock, hidden=options.hidden, uploads=uploads)
-    runtime.accounts = options.accounts
+    runtime.accounts, runtime.slices = options.accounts, options.slices
     watch = WatchOptions(changes=runtime.changes, ended=runtime.ended)
     return BuiltRuntime(runtime, await runtime.confinement(), watch, DiskUsage.of_kernels(options.root, clock, log))
 

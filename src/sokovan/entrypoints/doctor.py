@@ -101,13 +101,17 @@ def _limits() -> DoctorFinding:
 
 def _devices() -> DoctorFinding:
     found = nvidia_devices()
-    if not found.devices:
+    if not found.gpus:
         return DoctorFinding(
             "nvidia", None, "no NVIDIA device, or no driver", "use `--fake-gpus 4` to try devices without hardware"
         )
     model, driver = found.labels.get(MODEL_LABEL, "device"), found.labels.get(DRIVER_LABEL, "unknown")
-    detail = f"{len(found.devices)} x {model}, driver {driver}, found by {found.source}"
-    return DoctorFinding("nvidia", ok=True, detail=detail)
+    detail = f"{len(found.gpus)} x {model}, driver {driver}, found by {found.source}"
+    if not found.partitioned:
+        return DoctorFinding("nvidia", ok=True, detail=detail)
+    detail += f"; {len(found.partitioned)} in MIG mode with {len(found.parents)} slices"
+    hint = "" if found.devices else "create slices with nvidia-smi mig -cgi, or disable the mode with nvidia-smi -mig 0"
+    return DoctorFinding("nvidia", True if found.devices else None, detail, hint)
 
 
 def _data(home: Path) -> DoctorFinding:

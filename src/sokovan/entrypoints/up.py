@@ -79,6 +79,7 @@ from sokovan.entrypoints.settings.settings_reload import SettingsReload, put_gro
 from sokovan.entrypoints.upload_collection import collect_uploads
 from sokovan.entrypoints.web.connection_limits import Connections, link_limits
 from sokovan.entrypoints.web.file_limits import raise_open_files
+from sokovan.entrypoints.web.tls_buffers import limit_tls_buffers
 from sokovan.entrypoints.workers.api_components import (
     api_dependencies,
     limits_of_api,
@@ -178,7 +179,7 @@ async def _up(
     """Run the server in this process; with `sockets`, others serve the API."""
     began_ms = (clock := SystemClock()).monotonic_ms()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    open_files, stopped = raise_open_files(), stop_signal()
+    open_files, stopped, _ = raise_open_files(), stop_signal(), limit_tls_buffers()
     async with AsyncExitStack() as stack:
         live = await started_settings(sources, folder, stack)
         settings = live.current

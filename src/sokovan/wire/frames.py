@@ -99,7 +99,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     user is the only one of the system, and the folders of the agent's account are theirs.
     With `isolated_network` it reaches nothing but itself; with `own_network` all kernels of
     its session are on this agent, which may give them a network. `ports` are leased to it: it does
-    not start if another program has one.
+    not start if another program has one. `incarnation` is set by the agent that starts it.
     """
 
     kernel_id: ShortText
@@ -122,6 +122,7 @@ class CreateKernel(Struct, frozen=True, tag="create-kernel", omit_defaults=True)
     isolated_network: bool = False
     own_network: bool = False
     ports: Annotated[tuple[int, ...], Meta(max_length=PORTS_MAX)] = ()
+    incarnation: Count = 0
 
 
 class StopKernel(Struct, frozen=True, tag="stop-kernel", omit_defaults=True):

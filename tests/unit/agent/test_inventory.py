@@ -56,6 +56,23 @@ def test_devices_are_offered_in_shares_if_asked_for() -> None:
     assert inventory.devices[1] == Device("fake-1", "cuda.shares", units=1000)
 
 
+def test_slices_are_slots_of_their_own_and_never_shared() -> None:
+    slices = tuple(Device(f"MIG-{number}", "cuda.mig-1g.10gb.device") for number in range(2))
+    real = FoundDevices((Device("GPU-0", "cuda.device"), *slices))
+    inventory = take_inventory(InventoryOptions(gpu_shares=True), real=real)
+
+    assert inventory.devices == (Device("GPU-0", "cuda.shares", units=1000), *slices)
+    assert (inventory.slots["cuda.mig-1g.10gb.device"], inventory.slots["cuda.shares"]) == (2, 1000)
+
+
+def test_groups_of_close_devices_are_without_those_in_mig_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = {"nvlink0": frozenset({"GPU-0", "GPU-1", "GPU-2"}), "nvlink1": frozenset({"GPU-2", "GPU-3"})}
+    monkeypatch.setattr(inventory_module, "device_closeness", lambda _devices: groups)
+    real = FoundDevices(gpus=("GPU-0", "GPU-1", "GPU-2", "GPU-3"), partitioned=frozenset({"GPU-2"}))
+
+    assert take_inventory(InventoryOptions(), real=real).labels == {"sokovan.gpu-group.nvlink0": "GPU-0,GPU-1"}
+
+
 def test_what_is_kept_for_the_machine_is_not_given() -> None:
     inventory = take_inventory(InventoryOptions(reserved={"cpu": 500, "mem": 9 << 30}))
 

@@ -22,6 +22,7 @@ RUNTIME_LABEL = "sokovan.runtime"
 KERNEL_LABEL = "sokovan.kernel"
 ATTEMPT_LABEL = "sokovan.attempt"
 SESSION_LABEL = "sokovan.session"
+INCARNATION_LABEL = "sokovan.incarnation"
 
 _NANO_PER_MILLICORE = 1_000_000
 # What the engine keeps of a kernel's output until it is copied.
@@ -100,6 +101,7 @@ def container_body(
             KERNEL_LABEL: launch.kernel_id,
             ATTEMPT_LABEL: str(launch.attempt),
             SESSION_LABEL: launch.session_id,
+            INCARNATION_LABEL: str(launch.incarnation),
         },
         "HostConfig": {
             "Mounts": [bind.entry() for bind in folders.binds],

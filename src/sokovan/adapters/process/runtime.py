@@ -40,6 +40,8 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
 
     # Numbers of accounts for kernels, set before the first use.
     accounts = range(0)
+    # The names in /dev of slices of devices, set before the first use.
+    slices: Mapping[str, tuple[str, ...]] = {}
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
                 bubblewrap=self._bubblewrap,
                 accounts=self.accounts,
                 root=self._layout.root,
+                slices=self.slices,
             )
         return self._confinement
 

@@ -11,7 +11,7 @@ from sokovan.domain.records import Device
 from sokovan.ports.agent_states import DeviceFigures
 from sokovan.ports.environment import Clock
 
-REAL = "GPU-"
+REAL = ("GPU-", "MIG-")
 
 
 class DeviceCheck:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sokovan.agent.devices.device_faults import DeviceReading
-from sokovan.agent.devices.nvidia_smi import DEVICES_MAX, PROGRAM, QueryOutput, queried
+from sokovan.agent.devices.nvidia_smi import DEVICES_MAX, PROGRAM, UNKNOWN_FIELD, QueryOutput, queried
 from sokovan.domain.ids import is_name
 from sokovan.ports.agent_states import DeviceFigures
 
@@ -32,7 +32,6 @@ QUERIES = (
     (UUID, *FIGURES),
     (UUID,),
 )
-_UNKNOWN_FIELD = "not a valid field"
 _DEVICE = "GPU-"
 # In place of a value: errors of the driver, such as [GPU is lost]; others say that there is none.
 _NO_VALUES = frozenset({"[N/A]", "[Not Supported]", "[Not Found]", "N/A"})
@@ -53,7 +52,7 @@ class NvidiaHealth:
             done = queried(fields, self.path)
             if done is None:
                 return DeviceReading(failure=f"{PROGRAM} is missing")
-            if _UNKNOWN_FIELD in done.text and self._query + 1 < len(QUERIES):
+            if UNKNOWN_FIELD in done.text and self._query + 1 < len(QUERIES):
                 self._query += 1
                 continue
             return read_health(fields, done)

@@ -14,15 +14,18 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import IO, cast
 
-from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, nvidia_labels, whole_devices
+from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, found_devices, nvidia_labels
 from sokovan.domain.ids import is_name
 
 PROGRAM = "nvidia-smi"
 FIELDS = ("uuid", "name", "memory.total", "driver_version")
+MIG_MODE = "mig.mode.current"
+MIG_ENABLED = "Enabled"
 LIMIT_S = 20.0
 # Less than a pipe holds: a program that writes more waits, and is killed at its limit.
 OUTPUT_BYTES_MAX = 60 << 10
 DEVICES_MAX = 256
+UNKNOWN_FIELD = "not a valid field"
 _KILLED_S = 1.0
 
 
@@ -39,8 +42,14 @@ def program_devices(path: str | None = None, *, limit_s: float = LIMIT_S) -> Fou
 
     `path` replaces PATH.
     """
-    done = queried(FIELDS, path, limit_s=limit_s)
-    return NO_DEVICES if done is None or done.problem else read_devices(done.text)
+    # Drivers that do not know the mode have no device in it; they refuse the whole query.
+    for fields in ((*FIELDS, MIG_MODE), FIELDS):
+        done = queried(fields, path, limit_s=limit_s)
+        if done is None or (done.problem and UNKNOWN_FIELD not in done.text):
+            return NO_DEVICES
+        if UNKNOWN_FIELD not in done.text:
+            return read_devices(done.text)
+    return NO_DEVICES
 
 
 def read_devices(text: str) -> FoundDevices:
@@ -48,14 +57,15 @@ def read_devices(text: str) -> FoundDevices:
     rows = [
         row
         for row in csv.reader(text.splitlines(), skipinitialspace=True)
-        if len(row) == len(FIELDS) and row[0].startswith("GPU-") and is_name(row[0])
+        if len(FIELDS) <= len(row) <= len(FIELDS) + 1 and row[0].startswith("GPU-") and is_name(row[0])
     ][:DEVICES_MAX]
     if not rows:
         return NO_DEVICES
-    _, model, mebibytes, driver = rows[0]
+    _, model, mebibytes, driver = rows[0][: len(FIELDS)]
     memory = int(mebibytes) << 20 if mebibytes.isdecimal() else 0  # [N/A] where it is that of the machine
     labels = nvidia_labels(model=model, memory_bytes=memory, driver=driver)
-    return FoundDevices(whole_devices(list(dict.fromkeys(row[0] for row in rows))), labels, PROGRAM)
+    partitioned = [row[0] for row in rows if row[len(FIELDS) :] == [MIG_ENABLED]]
+    return found_devices(list(dict.fromkeys(row[0] for row in rows)), partitioned, labels=labels, source=PROGRAM)
 
 
 def queried(fields: Sequence[str], path: str | None = None, *, limit_s: float = LIMIT_S) -> QueryOutput | None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, nvidia_labels, whole_devices
+from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, found_devices, nvidia_labels
 
 SOURCE = "NVML"
 
@@ -37,7 +37,17 @@ def _listed(nvml: Any) -> FoundDevices:
         memory_bytes=nvml.nvmlDeviceGetMemoryInfo(handles[0]).total,
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
     )
-    return FoundDevices(whole_devices([_text(nvml.nvmlDeviceGetUUID(one)) for one in handles]), labels, SOURCE)
+    named = {_text(nvml.nvmlDeviceGetUUID(one)): one for one in handles}
+    partitioned = [name for name, handle in named.items() if _is_partitioned(nvml, handle)]
+    return found_devices(list(named), partitioned, labels=labels, source=SOURCE)
+
+
+def _is_partitioned(nvml: Any, handle: Any) -> bool:
+    """Whether a device is in MIG mode; older ones and older bindings do not know it."""
+    with suppress(Exception):
+        current, _pending = nvml.nvmlDeviceGetMigMode(handle)
+        return bool(current)
+    return False
 
 
 def _text(value: str | bytes) -> str:

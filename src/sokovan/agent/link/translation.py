@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from sokovan import __version__
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal_records import KernelKey
@@ -34,7 +36,8 @@ def event_of(request: frames.Request, token: Token) -> Event | None:
     match command:
         case frames.CreateKernel():
             _require_mountable(command.mounts)
-            return CreateRequested(token, incarnation, command)
+            # What is left of a kernel names the incarnation that started it.
+            return CreateRequested(token, incarnation, replace(command, incarnation=incarnation))
         case frames.StopKernel():
             return StopRequested(token, incarnation, KernelKey.of(command), command.grace_s, command.notice)
         case frames.ForgetKernel():

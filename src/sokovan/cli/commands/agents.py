@@ -80,6 +80,8 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     with output.client() as client:
         agent = client.agents.get(name)
     facts = [(column.name, column.cell(agent)) for column in agent_columns(utc=output.utc)]
+    slices = [slot for slot in agent.slots if slot.startswith(formatting.MIG_PREFIX)]
+    facts += [(slot, formatting.share(slot, agent.used, agent.slots)) for slot in slices]
     facts.append(("images", ", ".join(agent.images) or formatting.NONE))
     facts.append(("labels", _label_texts(agent.labels)))
     if agent.operator_labels:

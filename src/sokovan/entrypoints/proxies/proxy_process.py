@@ -26,6 +26,7 @@ from sokovan.entrypoints.proxies.proxy_workers import run_workers
 from sokovan.entrypoints.settings.listen_address import is_this_machine
 from sokovan.entrypoints.web.file_limits import raise_open_files
 from sokovan.entrypoints.web.listener import bound_listener
+from sokovan.entrypoints.web.tls_buffers import limit_tls_buffers
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
@@ -94,6 +95,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
     """Run a proxy until SIGINT or SIGTERM. Raises ProxyPortTaken."""
     raise_open_files()
+    limit_tls_buffers()
     with contextlib.closing(_listener(options)) as listener:
         if options.workers == 1:
             return _run(options, listener, log)

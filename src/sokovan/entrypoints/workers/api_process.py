@@ -43,6 +43,7 @@ from sokovan.entrypoints.settings.component_options import connection_limits_of,
 from sokovan.entrypoints.settings.setting_sources import SettingSources
 from sokovan.entrypoints.web.connection_limits import Connections
 from sokovan.entrypoints.web.file_limits import raise_open_files
+from sokovan.entrypoints.web.tls_buffers import limit_tls_buffers
 from sokovan.entrypoints.workers.api_components import (
     api_dependencies,
     limits_of_api,
@@ -70,7 +71,7 @@ async def serve_api_process(
 ) -> int:
     """Serve the API on the shared sockets until SIGINT or SIGTERM."""
     clock, steady = SystemClock(), SteadyClock()
-    open_files, stopped = raise_open_files(), stop_signal()
+    open_files, stopped, _ = raise_open_files(), stop_signal(), limit_tls_buffers()
     async with AsyncExitStack() as stack:
         live = await started_settings(sources, folder, stack, cache=f"settings-{name}.json")
         settings = live.current

@@ -17,7 +17,7 @@ from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slot_notation import format_slots
-from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT
+from sokovan.domain.slots import is_cuda
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import FitError, Shape
@@ -335,9 +335,9 @@ def _kind(shape: Shape) -> str:
 
 
 def _needs_device(reason: PendingReason) -> bool:
-    """Whether what does not fit has a device or a share of one."""
+    """Whether what does not fit has a device, or a share or slice of one."""
     slots = reason.shape.slots if reason.shape is not None else ()
-    return CUDA_SLOT in slots or CUDA_SHARES_SLOT in slots
+    return any(map(is_cuda, slots))
 
 
 def _check_name(code: Code) -> str:

@@ -14,6 +14,7 @@ import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from sokovan.testing.servers.process import LocalServer, ServerFailed
@@ -140,12 +141,19 @@ class DockerServer(LocalServer):
 
     def containers(self) -> list[str]:
         """The names of all containers, running or not."""
-        listed = json.loads(self._reply("GET", "/containers/json?all=1")[1])
-        return [name.removeprefix("/") for one in listed for name in one["Names"]]
+        return [name.removeprefix("/") for one in self._listed() for name in one["Names"]]
+
+    def labels(self) -> list[dict[str, str]]:
+        """The labels of all containers."""
+        return [dict(one["Labels"] or {}) for one in self._listed()]
 
     def remove(self, container: str) -> None:
         """Remove a container by force."""
         self._reply("DELETE", f"/containers/{container}?force=1")
+
+    def _listed(self) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = json.loads(self._reply("GET", "/containers/json?all=1")[1])
+        return listed
 
     def _reply(
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/x-tar"

@@ -48,14 +48,16 @@ def test_more_cpus_than_the_machine_has_are_all_of_them() -> None:
     assert body(ContainerPolicy(cpus=2), slots={"cpu": 9000})["HostConfig"]["NanoCpus"] == 2_000_000_000
 
 
-def test_labels_carry_kernel_attempt_session_and_runtime() -> None:
+def test_labels_carry_kernel_attempt_session_runtime_and_incarnation() -> None:
     labels = body()["Labels"]
     assert labels == {
         "sokovan.runtime": "r",
         "sokovan.kernel": "k",
         "sokovan.attempt": "2",
         "sokovan.session": "s",
+        "sokovan.incarnation": "0",
     }
+    assert body(incarnation=7)["Labels"]["sokovan.incarnation"] == "7"
 
 
 def test_the_path_is_that_of_the_image_unless_the_session_sets_one() -> None:
@@ -81,6 +83,8 @@ def test_an_isolated_kernel_has_no_network() -> None:
 
 
 def test_devices_are_requested_by_their_ids_and_fake_ones_are_not() -> None:
+    [sliced] = body(devices={"cuda.mig-1g.10gb.device": ("MIG-1",)})["HostConfig"]["DeviceRequests"]
+    assert sliced["DeviceIDs"] == ["MIG-1"]
     [request] = body(devices={"cuda.device": ("GPU-1", "0")})["HostConfig"]["DeviceRequests"]
     assert request["DeviceIDs"] == ["GPU-1", "0"]
     assert "DeviceRequests" not in body(devices={"cuda.device": ("fake-0",)})["HostConfig"]

@@ -6,10 +6,19 @@ import pytest
 
 from sokovan.agent.devices import detection
 from sokovan.agent.devices.detection import nvidia_devices
-from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, whole_devices
+from sokovan.agent.devices.found_devices import NO_DEVICES, FoundDevices, found_devices, whole_devices
+from sokovan.domain.records import Device
 
 BY_LIBRARY = FoundDevices(whole_devices(["GPU-a"]), {}, "NVML")
 BY_PROGRAM = FoundDevices(whole_devices(["GPU-b"]), {}, "nvidia-smi")
+
+
+def test_devices_in_mig_mode_are_replaced_by_their_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = found_devices(["GPU-a"], ["GPU-a"], labels={}, source="NVML")
+    sliced = FoundDevices((Device("MIG-a", "cuda.mig-1g.10gb.device"),))
+    monkeypatch.setattr(detection, "library_devices", lambda: split)
+    monkeypatch.setattr(detection, "with_slices", lambda found: sliced if found == split else found)
+    assert nvidia_devices() == sliced
 
 
 @pytest.mark.parametrize(

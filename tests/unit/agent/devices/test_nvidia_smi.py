@@ -34,7 +34,24 @@ def test_the_program_is_asked_for_devices_and_named_as_their_source(tmp_path: Pa
     assert found.labels == {MODEL_LABEL: "NVIDIA H200", MEMORY_LABEL: str(143771 << 20), DRIVER_LABEL: "580.159.03"}
     assert found.source == PROGRAM
     asked = (tmp_path / f"{PROGRAM}.asked").read_text()
-    assert asked == "--query-gpu=uuid,name,memory.total,driver_version --format=csv,noheader,nounits\n"
+    fields = "uuid,name,memory.total,driver_version,mig.mode.current"
+    assert asked == f"--query-gpu={fields} --format=csv,noheader,nounits\n"
+
+
+def test_a_device_in_mig_mode_is_no_whole_device() -> None:
+    found = read_devices(
+        "GPU-a, NVIDIA H200, 1, 580, Disabled\nGPU-b, NVIDIA H200, 1, 580, Enabled\nGPU-c, T4, 1, 580, [N/A]\n"
+    )
+    assert [one.device_id for one in found.devices] == ["GPU-a", "GPU-c"]
+    assert (found.gpus, found.partitioned) == (("GPU-a", "GPU-b", "GPU-c"), frozenset({"GPU-b"}))
+
+
+def test_a_driver_that_does_not_know_the_mode_is_asked_without_it(tmp_path: Path) -> None:
+    refuses = 'case "$1" in *mig*) echo \'Field "mig.mode.current" is not a valid field to query.\'; exit 2;; esac'
+    found = program_devices(program(tmp_path, refuses, "echo 'GPU-a, Tesla V100, 1, 418'"))
+    assert found.devices == (Device("GPU-a", "cuda.device"),)
+    always = program(tmp_path, "echo 'Field \"uuid\" is not a valid field to query.'", "exit 2")
+    assert program_devices(always) == NO_DEVICES
 
 
 def test_a_machine_without_the_program_has_no_devices(tmp_path: Path) -> None:

@@ -47,6 +47,17 @@ def test_devices_are_listed_by_their_uuid_and_described_by_labels(as_bytes: bool
     assert nvml.closed
 
 
+def test_a_device_in_mig_mode_is_no_whole_device_and_older_bindings_know_none() -> None:
+    nvml = driver()
+    nvml.nvmlDeviceGetMigMode = lambda handle: (handle, 0)
+    found = library_devices(lambda _name: nvml)
+    assert found is not None
+    assert (found.devices, found.partitioned) == ((Device("GPU-0", "cuda.device"),), frozenset({"GPU-1"}))
+    older = library_devices(lambda _name: driver())
+    assert older is not None
+    assert not older.partitioned
+
+
 def test_without_the_bindings_another_way_is_left() -> None:
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(name)

@@ -43,7 +43,7 @@ def asked(ask: frames.Command) -> frames.Request:
 @pytest.mark.parametrize(
     ("ask", "event"),
     [
-        (CREATE, CreateRequested(TOKEN, 3, CREATE)),
+        (CREATE, CreateRequested(TOKEN, 3, replace(CREATE, incarnation=3))),
         (frames.StopKernel("k1", 2, 1.5), StopRequested(TOKEN, 3, key("k1", 2), 1.5)),
         (frames.ForgetKernel("k1", 2), ForgetRequested(TOKEN, 3, key("k1", 2))),
         (frames.PrepareImage("python"), PrepareRequested(TOKEN, 3, "python")),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sokovan.adapters.process.isolation.accounts import Account, Accounts
 from sokovan.adapters.process.isolation.bubblewrap import PROGRAM
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies, probe_hierarchies
+from sokovan.adapters.process.isolation.devices import NO_SLICES
 from sokovan.adapters.process.isolation.kernel_limits import limits_in_words
 from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of, probe_sandbox
 from sokovan.domain.checks import LABEL_TEXT_MAX
@@ -78,14 +79,16 @@ def confinement(
     bubblewrap: str = BUBBLEWRAP,
     accounts: range = NO_ACCOUNTS,
     root: Path | None = None,
+    slices: Mapping[str, tuple[str, ...]] = NO_SLICES,
 ) -> Confinement:
     """Probe this machine. Takes some milliseconds, and starts a process.
 
-    An empty `bubblewrap` disables the sandbox. `root` is the folder for the record of accounts.
+    An empty `bubblewrap` disables the sandbox. `root` is the folder for the record of accounts,
+    `slices` are the names in /dev of slices of devices.
     """
     if not bubblewrap:
         return Confinement(Sandbox(absence="it is disabled"), _hierarchies())
-    sandbox = probe_sandbox(hidden=hidden, program=bubblewrap, accounts=accounts)
+    sandbox = replace(probe_sandbox(hidden=hidden, program=bubblewrap, accounts=accounts), slices=slices)
     used = Accounts(root, sandbox.accounts) if sandbox.accounts and root is not None else None
     return Confinement(sandbox, _hierarchies(), used)
 

@@ -6,9 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -66,6 +66,8 @@ class Sandbox:
     account_problem: str = ""
     # Copies of the files of /etc; without, each file is bound by itself.
     files: SystemFiles | None = None
+    # The names in /dev of slices of devices.
+    slices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def options(
         self,
@@ -96,7 +98,7 @@ class Sandbox:
             *["--bind", str(work), str(work)],
             *(["--bind", folder, folder] if launch.upload else []),
             *(["--bind", output, output] if output else []),
-            *_devices(launch),
+            *_devices(launch, self.slices),
             *self._mounts(launch),
             *[part for place in ("/", *map(str, self.hidden)) for part in ("--remount-ro", place)],
             *(["--remount-ro", "/dev"] if sized else []),
@@ -343,12 +345,12 @@ def _is_below(folder: Path, others: Sequence[Path]) -> bool:
     return any(other in (folder, *folder.parents) for other in others)
 
 
-def _devices(launch: CreateKernel) -> list[str]:
+def _devices(launch: CreateKernel, slices: Mapping[str, tuple[str, ...]]) -> list[str]:
     granted = cuda_devices(launch)
     if not granted:
         return []
     options = ["--ro-bind", "/sys", "/sys"]  # libraries read the device topology there
-    for name in (*device_nodes(granted), *CONTROL_NODES):
+    for name in (*device_nodes(granted, slices=slices), *CONTROL_NODES):
         options += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
     return options
 

@@ -10,7 +10,7 @@ from sokovan.domain.errors import InvalidSlots
 from sokovan.domain.problems import Problem, problem_text
 from sokovan.domain.session_request import Amount, SessionRequest
 from sokovan.domain.slot_notation import format_amount, parse_amount
-from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot
+from sokovan.domain.slots import AMOUNT_MAX, MIG_PREFIX, NO_SLOTS, ResourceSlot, is_cuda
 
 CPU, MEMORY = "cpu", "mem"
 # Amounts of slots that neither the request nor the image names; of memory, the least default.
@@ -78,6 +78,7 @@ class ResourceCalculator:
         problems += [problem for one in every for problem in _below(one, amounts, where=where)]
         amounts[MEMORY] = amounts.get(MEMORY, 0) + shared
         problems += _missing(amounts, where=where)
+        problems += _mixed(amounts, where=where)
         if amounts[MEMORY] > AMOUNT_MAX:
             problems.append(Problem(f"{where}/{SHARED_MEMORY}", "exceeds the limit, together with mem"))
             amounts[MEMORY] = AMOUNT_MAX
@@ -105,6 +106,17 @@ def _read(resources: Mapping[str, Amount], *, where: str) -> tuple[dict[str, int
         except InvalidSlots as error:
             problems.append(Problem(place, problem_text(error)))
     return amounts, problems
+
+
+def _mixed(amounts: Mapping[str, int], *, where: str) -> list[Problem]:
+    """A problem for slices of devices beside whole ones, or beside slices of another profile."""
+    cuda = sorted(slot for slot, amount in amounts.items() if amount and is_cuda(slot))
+    slices = [slot for slot in cuda if slot.startswith(MIG_PREFIX)]
+    if not slices or len(cuda) < 2:
+        return []
+    other = next(slot for slot in cuda if slot != slices[0])
+    text = f"a kernel cannot have {other} beside it: CUDA uses whole devices or slices of one profile, not both"
+    return [Problem(f"{where}/{slices[0]}", text)]
 
 
 def _missing(amounts: Mapping[str, int], *, where: str) -> list[Problem]:

@@ -15,7 +15,15 @@ from sokovan.domain.ids import DEFAULT_SCALING_GROUP, is_name
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import AMOUNT_MAX, NO_SLOTS, ResourceSlot, is_accelerator
+from sokovan.domain.slots import (
+    AMOUNT_MAX,
+    CUDA_SHARES_SLOT,
+    CUDA_SLOT,
+    MIG_PREFIX,
+    NO_SLOTS,
+    ResourceSlot,
+    is_accelerator,
+)
 from sokovan.orchestrator.sessions.intake.kernel_groups import KernelGroup
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.resource_calculator import EVERYWHERE, Minimum, ResourceCalculator
@@ -299,4 +307,7 @@ def _other_kind(slot: str, known: Iterable[str]) -> str:
         )
     if kind == "device" and shares in known:
         return f"offers devices in shares only ({shares}); a whole one is --slot {shares}=1"
+    slices = [one for one in known if one.startswith(MIG_PREFIX)]
+    if slices and slot in {CUDA_SLOT, CUDA_SHARES_SLOT}:
+        return f"offers slices of devices only ({listed(slices)}); one is --slot {slices[0]}=1"
     return ""

@@ -38,6 +38,18 @@ def test_a_device_that_the_driver_does_not_know_has_no_node(driver: Path) -> Non
     assert device_nodes(("GPU-b",), driver / "none") == []
 
 
+def test_a_slice_has_its_own_nodes_and_not_those_of_other_slices(driver: Path) -> None:
+    slices = {"MIG-a": ("nvidia2", "nvidia-caps/nvidia-cap12"), "MIG-b": ("nvidia2", "nvidia-caps/nvidia-cap21")}
+    assert device_nodes(("MIG-a",), driver, slices) == ["nvidia2", "nvidia-caps/nvidia-cap12"]
+    assert device_nodes(("MIG-a", "MIG-b"), driver, slices) == [*slices["MIG-a"], "nvidia-caps/nvidia-cap21"]
+    assert device_nodes(("MIG-z", "GPU-b"), driver, slices) == ["nvidia0"]
+
+
+def test_the_slices_of_a_kernel_are_devices_of_it() -> None:
+    devices: dict[str, tuple[str, ...]] = {"cuda.mig-1g.10gb.device": ("MIG-a", "MIG-b"), "rocm.device": ("x",)}
+    assert cuda_devices(CreateKernel("k", 1, "s", "host", ("true",), devices=devices)) == ("MIG-a", "MIG-b")
+
+
 def test_the_devices_of_a_kernel_are_those_it_has_and_those_it_shares() -> None:
     devices: dict[str, tuple[str, ...]] = {"cuda.device": ("GPU-a",), "cuda.shares": ("GPU-b",), "rocm.device": ("x",)}
     assert cuda_devices(CreateKernel("k", 1, "s", "host", ("true",), devices=devices)) == ("GPU-a", "GPU-b")

@@ -79,6 +79,15 @@ def test_zero_devices_are_none() -> None:
     assert "cuda.device" not in calculated({"gpu": 0})
 
 
+@pytest.mark.parametrize("other", ["cuda.device", "cuda.shares", "cuda.mig-3g.40gb.device"])
+def test_slices_of_a_device_beside_whole_ones_or_other_slices_are_a_problem(other: str) -> None:
+    small = "cuda.mig-1g.10gb.device"
+    [problem] = problems({small: 1, other: 1})
+    assert problem.where == f"resources/{small}"
+    assert problem.problem.startswith(f"a kernel cannot have {other} beside it: CUDA uses whole devices or slices")
+    assert problems({small: 2, other: 0, "rocm.device": 1}) == ()
+
+
 def test_less_than_the_image_needs_is_a_problem() -> None:
     assert problems({"cpu": 1}, TORCH) == (
         Problem("resources/cpu", "image torch needs 2, 1 is requested"),

@@ -193,6 +193,11 @@ def test_a_scaling_group_without_agents_that_lists_no_slots_knows_them_all() -> 
             "cuda.device",
             "scaling group a offers devices in shares only (cuda.shares); a whole one is --slot cuda.shares=1",
         ),
+        (
+            "cuda.mig-x.device",
+            "cuda.device",
+            "scaling group a offers slices of devices only (cuda.mig-x.device); one is --slot cuda.mig-x.device=1",
+        ),
         ("tpu.device", "cuda.shares", ""),
     ],
 )
