@@ -84,7 +84,9 @@ export function pathOf(steps: readonly Step[], from: number, to: number, most: n
 /** The average, weighted by time. */
 export function averageOf(steps: readonly Step[], to: number): number {
   const first = steps[0];
-  if (!first || to <= first.at) return 0;
+  if (!first) return 0;
+  // One measurement that was just made is all that is known.
+  if (to <= first.at) return first.devices;
   const area = steps.reduce((sum, step, index) => sum + step.devices * ((steps[index + 1]?.at ?? to) - step.at), 0);
   return area / (to - first.at);
 }

@@ -261,6 +261,7 @@ test("devices over time are the sum of what sessions hold", () => {
   const steps = heldOver(rows, 600, 9000);
   assert.deepEqual(steps, [{ at: 600, devices: 0 }, { at: 1000, devices: 4 }, { at: 3000, devices: 6 }, { at: 5000, devices: 2 }]);
   assert.equal(averageOf(steps, 9000), (4 * 2000 + 6 * 2000 + 2 * 4000) / 8400);
+  assert.deepEqual([averageOf([{ at: 5, devices: 78 }], 5), averageOf([], 5)], [78, 0]);
   assert.equal(pathOf(steps, 600, 9000, 6, 84, 6), "M0.0 6.0H4.0V2.0H24.0V0.0H44.0V4.0H84.0");
   assert.deepEqual(barsIn(rows, 600, 9000).map((bar) => [bar.row.name, bar.began, bar.ended]), [["a", 1000, 5000], ["b", 3000, null], ["c", null, null]]);
   assert.deepEqual(marksOf(0, 240_000), [0, 60_000, 120_000, 180_000, 240_000]);
