@@ -156,8 +156,10 @@ def test_a_replica_that_passes_its_checks_and_cuts_its_answers_is_replaced(
 
         until(replaced, limit_s=LIMIT_S, what="it is replaced", tell=lambda: server.cli("route", "show", NAME).stdout)
     until(
-        lambda: [one["after"] for one in server.cli_json("deployment", "events", NAME) if one["code"] == "answers-fail"]
-        == ["unhealthy", "draining", "failed"],
+        lambda: (
+            [one["after"] for one in server.cli_json("deployment", "events", NAME) if one["code"] == "answers-fail"]
+            == ["unhealthy", "draining", "failed"]
+        ),
         limit_s=LIMIT_S,
         what="its end is noted",
     )
