@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sokovan.dashboard.assets import Assets
 from tests.browser.conftest import IN_CI
-from tools.web.bundle import write_files
+from tools.web.bundle import Bundle, read_loads, write_files
 from tools.web.node import BuildFailed, locked_lines, node_folder, run
 
 ROOT = Path(__file__).parents[2]
@@ -33,16 +35,31 @@ def test_the_lock_of_the_packages_names_no_host_and_has_their_digests() -> None:
 
 def test_files_are_named_by_their_content_and_compressed(tmp_path: Path) -> None:
     contents = {"app.js": b"1", "worker.js": b"2", "screen.js": b"4", "style.css": b"3"}
-    names = write_files(ROOT / "web", contents, tmp_path)
+    built = Bundle(contents, {"part-ABC.js": b"5"}, {"app": ["part-ABC.js"]})
+    names = write_files(ROOT / "web", built, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "{{" not in page
     assert all(f"/ui/{name}" in page for name in names if name != "index.html")
     assert all(
         gzip.decompress((tmp_path / f"{name}.gz").read_bytes()) == (tmp_path / name).read_bytes() for name in names
     )
-    other = write_files(ROOT / "web", {**contents, "app.js": b"4"}, tmp_path)
+    other = write_files(ROOT / "web", replace(built, entries={**contents, "app.js": b"4"}), tmp_path)
     assert len(set(names) ^ set(other)) == 2
     assert Assets(tmp_path).is_built
+
+
+def test_a_page_loads_its_own_parts_and_those_that_they_import_at_once() -> None:
+    def part(*imports: tuple[str, str], **more: str) -> dict[str, Any]:
+        return {"imports": [{"path": path, "kind": kind} for path, kind in imports], **more}
+
+    outputs = {
+        "x/app.js": part(("x/a.js", "import-statement"), ("x/p.js", "dynamic-import"), entryPoint="src/app.tsx"),
+        "x/a.js": part(("x/b.js", "import-statement")),
+        "x/b.js": part(("x/a.js", "import-statement")),
+        "x/c.js": part(),
+        "x/p.js": part(("x/a.js", "import-statement"), ("x/c.js", "import-statement"), entryPoint="src/pages/p.tsx"),
+    }
+    assert read_loads(outputs) == {"app": ["a.js", "b.js"], "p": ["a.js", "b.js", "c.js", "p.js"]}
 
 
 @pytest.mark.slow
@@ -60,16 +77,23 @@ def test_the_wheel_contains_the_dashboard(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_page_is_small() -> None:
+def test_every_page_is_small_as_the_first_one() -> None:
     assets = Assets()
     if not assets.is_built and not IN_CI:
         pytest.skip("the dashboard is not built: make web")
     folder = ROOT / "src/sokovan/dashboard/static"
-    names = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["files"]
-    sizes = {name: (folder / f"{name}.gz").stat().st_size for name in names}
-    [terminal] = [name for name in names if name.startswith("assets/screen-")]
-    assert sizes.pop(terminal) < 100_000, "read when a terminal is opened"
-    assert sum(sizes.values()) < 60_000
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    sizes = {name: (folder / f"{name}.gz").stat().st_size for name in manifest["files"]}
+    loads = manifest["loads"]
+    pages = {path.stem for path in (ROOT / "web/src/pages").iterdir()} - {"login"}
+    assert pages <= set(loads), "a page that is part of another one is read with it"
+    apart = {one for parts in loads.values() for one in parts} - set(loads["app"])
+    [terminal] = [name for name in sizes if name.startswith("assets/screen-")]
+    assert sizes[terminal] < 100_000, "read when a terminal is opened"
+    shell = {name for name in sizes if name not in apart and name != terminal}
+    whole = {page: sum(sizes[name] for name in shell | set(parts)) for page, parts in loads.items()}
+    assert max(whole.values()) < 45_000, whole
+    assert whole["app"] < 35_000
 
 
 @pytest.mark.slow

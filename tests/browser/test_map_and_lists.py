@@ -147,3 +147,15 @@ def test_the_audit_log_says_whether_an_entry_was_changed(dashboard: Dashboard) -
         page.get_by_text("no entry was changed, removed or added").wait_for()
         page.get_by_role("region", name="Audit log").get_by_role("row").nth(1).wait_for()
         page.get_by_role("row", name=re.compile("queue.* noted ")).first.wait_for()
+
+
+def test_a_page_is_read_when_it_is_opened_and_says_so_if_its_files_are_gone(dashboard: Dashboard) -> None:
+    files = re.compile("/ui/assets/queues-")
+    with dashboard.page("/ui/", allowed=("ERR_FAILED",)) as page:
+        page.get_by_role("heading", name="Overview").wait_for()
+        page.route(files, lambda route: route.abort())
+        page.get_by_role("link", name="Queues").click()
+        page.get_by_text("the files of this page cannot be read").wait_for()
+        page.unroute(files)
+        page.get_by_role("button", name="Try again").click()
+        page.get_by_role("heading", name="Queues").wait_for()

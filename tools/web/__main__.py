@@ -24,12 +24,12 @@ def main(arguments: list[str]) -> int:
             return 0
         check_types(node, web)
         with TemporaryDirectory() as folder:
-            contents = bundle(node, web, Path(folder))
-        names = write_files(web, contents, ROOT / STATIC)
+            built = bundle(node, web, Path(folder))
+        names = write_files(web, built, ROOT / STATIC)
     except BuildFailed as error:
         print(f"the dashboard was not built: {error}", file=sys.stderr)
         return 1
-    packed = sum(len(gzip.compress(content, 9)) for content in contents.values())
+    packed = sum(len(gzip.compress(content, 9)) for content in [*built.entries.values(), *built.parts.values()])
     print(f"built {len(names)} files of the dashboard, {packed // 1024} kB compressed")
     return 0
 

@@ -6,24 +6,12 @@ import { call } from "./api.ts";
 import { duration } from "./format.ts";
 import { connect, disconnect, heardAt, lineUp, now, refresh } from "./live/store.ts";
 import { leave, logIn, loginId, proof, takeCode } from "./login.ts";
-import { AdminPage } from "./pages/admin.tsx";
-import { ClusterPage } from "./pages/cluster.tsx";
-import { DeploymentPage, DeploymentsPage } from "./pages/deployments.tsx";
-import { HistoryPage } from "./pages/history.tsx";
 import { LoginPage } from "./pages/login.tsx";
-import { NewPage } from "./pages/new.tsx";
-import { OverviewPage } from "./pages/overview.tsx";
-import { QueuesPage } from "./pages/queues.tsx";
-import { ServePage } from "./pages/serve.tsx";
-import { SessionPage } from "./pages/session.tsx";
-import { SessionsPage } from "./pages/sessions.tsx";
-import { TerminalPage } from "./pages/terminal.tsx";
-import { TimelinePage } from "./pages/timeline.tsx";
-import { WhatIfPage } from "./pages/whatif.tsx";
-import { Empty, Skeleton } from "./parts/basics.tsx";
+import { Skeleton } from "./parts/basics.tsx";
+import { Opened, expect } from "./opened.tsx";
 import { isTyping } from "./parts/keys.ts";
 import { Palette } from "./parts/palette.tsx";
-import { decodedPart, followLinks, go, href, path } from "./router.ts";
+import { followLinks, go, href, path } from "./router.ts";
 import { me } from "./session.ts";
 import type { ProblemView, WhoamiView } from "./wire.ts";
 
@@ -45,42 +33,17 @@ const THEME = "sokovan-theme";
 const entering = signal(true);
 const refused = signal<ProblemView | null>(null);
 
+/** The address without the slash at its end. */
+function address(): string {
+  return path.value.replace(/\/$/, "") || "/";
+}
+
 function Page() {
-  const here = path.value.replace(/\/$/, "") || "/";
+  const here = address();
   useEffect(() => {
     document.title = `${here === "/" ? "Overview" : here.slice(1)} · Sokovan`;
   }, [here]);
-  switch (here) {
-    case "/":
-      return <OverviewPage />;
-    case "/sessions":
-      return <SessionsPage />;
-    case "/new":
-      return <NewPage />;
-    case "/cluster":
-      return <ClusterPage />;
-    case "/queues":
-      return <QueuesPage />;
-    case "/deployments":
-      return <DeploymentsPage />;
-    case "/deployments/new":
-      return <ServePage />;
-    case "/timeline":
-      return <TimelinePage />;
-    case "/history":
-      return <HistoryPage />;
-    case "/what-if":
-      return <WhatIfPage />;
-    case "/admin":
-      return <AdminPage />;
-  }
-  const terminal = /^\/sessions\/([^/]+)\/terminal$/.exec(here)?.[1];
-  if (terminal) return <TerminalPage key={terminal} id={decodedPart(terminal)} />;
-  const session = /^\/sessions\/([^/]+)$/.exec(here)?.[1];
-  if (session) return <SessionPage key={session} id={decodedPart(session)} />;
-  const deployment = /^\/deployments\/([^/]+)$/.exec(here)?.[1];
-  if (deployment) return <DeploymentPage key={deployment} id={decodedPart(deployment)} />;
-  return <Empty title="There is no such page." />;
+  return <Opened here={here} />;
 }
 
 function LineState() {
@@ -203,6 +166,8 @@ effect(() => {
   connect();
   call<WhoamiView>("whoami").then((view) => (me.value = view), () => undefined);
 });
+// Its files are read while the login is checked.
+expect(address());
 setTheme(localStorage.getItem(THEME) ?? "auto");
 addEventListener("click", followLinks);
 const root = document.getElementById("app");

@@ -319,7 +319,7 @@ HELD_DEVICES = sa.Table(
     METADATA,
     sa.Column("kernel_id", Name, primary_key=True),
     sa.Column("device_id", Name, primary_key=True),
-    sa.Column("agent_id", Name, nullable=False),
+    sa.Column("agent_id", Name, nullable=False, index=True),
     sa.Column("units", Amount, nullable=False),
     sa.Column("exclusive", sa.Boolean, nullable=False),
     sa.Column("freed_ms", Amount),
