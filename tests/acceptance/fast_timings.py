@@ -50,13 +50,9 @@ class FastTimings:
     routes; `engines` is the loss of the plugins of all engines.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
-<<<<<<< HEAD
     `settled_s`. A session that was evicted once is tried again after `back_off_s`. A route without
-    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`.
-=======
-    `settled_s`. A session that was evicted once is tried again after `back_off_s`. The pip
+    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`. The pip
     of images is a link where `venvs_linked`.
->>>>>>> main
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
