@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[1]
 REQUEST_MAX = 64 << 10
 READY_LIMIT_S = 180  # the first command waits for the imports
 PACKAGES = ("sokovan.cli", "sokovan.sdk", "sokovan.entrypoints", "sokovan.agent", "sokovan.adapters", "sokovan.api")
+# Commands that serve, so that they load what servers need.
+SERVERS = frozenset({"up", "server", "agent"})
 _FILES = 4  # standard input, output and errors, and the pipe for the exit code
 
 
@@ -161,41 +163,59 @@ def serve(requests: socket.socket) -> None:
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     gc.freeze()  # the memory of what is loaded stays shared with the children
+    children = Children()
+    ready = select.poll()
+    ready.register(requests, select.POLLIN)
     while True:
-        request, files, _, _ = socket.recv_fds(requests, REQUEST_MAX + 1, _FILES)
-        if not request:
-            return
-        if os.fork() == 0:
-            requests.close()
-            _wait_for_command(json.loads(request), files)
-        for file in files:
-            os.close(file)
-        _reap()
+        for file, _ in ready.poll():
+            if file != requests.fileno():
+                ready.unregister(file)
+                children.report(file)
+                continue
+            request, files, _, _ = socket.recv_fds(requests, REQUEST_MAX + 1, _FILES)
+            if not request:
+                return
+            child = os.fork()
+            if child == 0:
+                requests.close()
+                children.forget()
+                os.close(files.pop())
+                _run(json.loads(request), files)
+            for given in files[: _FILES - 1]:
+                os.close(given)
+            ready.register(children.add(child, files[_FILES - 1]), select.POLLIN)
 
 
-def _reap() -> None:
-    """Collect children that have ended."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
+class Children:
+    """The commands that run, each by a file that becomes readable when it has ended."""
 
+    def __init__(self) -> None:
+        self._running: dict[int, tuple[int, int]] = {}
 
-def _wait_for_command(request: dict[str, Any], files: Sequence[int]) -> None:
-    """Run the command in a child, and write its exit code, as a shell reports it, when it has ended."""
-    answer = files[_FILES - 1]
-    child = os.fork()
-    if child == 0:
+    def add(self, child: int, answer: int) -> int:
+        """Answer with the process id of a command; returns its file."""
+        handle = os.pidfd_open(child)
+        self._running[handle] = (child, answer)
+        _answer(answer, child)
+        return handle
+
+    def report(self, handle: int) -> None:
+        """Answer with the exit code of a command that has ended, as a shell reports it."""
+        child, answer = self._running.pop(handle)
+        _answer(answer, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os.close(handle)
         os.close(answer)
-        _run(request, files[: _FILES - 1])
-    for file in files[: _FILES - 1]:
-        os.close(file)
-    os.write(answer, f"{child}\n".encode())
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def forget(self) -> None:
+        """Close all files, in a process that is no parent of these commands."""
+        for handle, (_, answer) in self._running.items():
+            os.close(handle)
+            os.close(answer)
+
+
+def _answer(file: int, number: int) -> None:
     with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
-        os.write(answer, f"{code}\n".encode())
-    os._exit(0)
+        os.write(file, f"{number}\n".encode())
 
 
 def _run(request: dict[str, Any], files: Sequence[int]) -> None:
@@ -212,6 +232,9 @@ def _run(request: dict[str, Any], files: Sequence[int]) -> None:
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     importlib.invalidate_caches()
     sys.argv = ["sokovan", *request["words"]]
+    if request["words"][:1] and request["words"][0] not in SERVERS:
+        # The program loads it for servers only, and the parser checks each value with it where it is loaded.
+        sys.modules.pop("pydantic", None)
     if request["timings"] is not None:
         apply_timings(FastTimings(**request["timings"]))
     code = 1

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.acceptance.embedded import LIMIT_S, Embedded, until
+from tests.acceptance.fast_timings import FastTimings
 from tests.forked_commands import ForkedCommand
 
 
@@ -29,7 +30,8 @@ class AgentProcess:
         token = str(self.server.data / "agent-token")
         options = ["--token-file", token, "--root", str(self.root), "--name", self.name, *self._options]
         with (self.root / "agent.out").open("ab") as output:
-            self._process = self.server.started(output, "agent", "run", self.server.about["links"], *options)
+            words = ("agent", "run", self.server.about["links"], *options)
+            self._process = self.server.started(output, *words, timings=FastTimings(venvs_linked=True))
 
     @property
     def said(self) -> str:

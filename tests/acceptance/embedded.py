@@ -31,7 +31,8 @@ KEPT = ("PATH", "LANG", "TMPDIR", "PYTHONPATH", "SOKOVAN_DEBUG")
 STARTS_ITSELF = frozenset(["--detach", "--install-service", "--uninstall-service"])
 READY_LIMIT_S = 240
 LIMIT_S = 240
-STEP_S = 0.04
+# Between two looks, at first and at most: each look costs the server as much as a short command.
+STEP_S, STEP_MAX_S = 0.02, 0.15
 READY = "ready in"
 ENDED = ("terminated", "cancelled")
 # Nothing that runs gets more than it asked for: with less, Python takes seconds to begin.
@@ -304,9 +305,11 @@ def until(
 ) -> T:
     """Poll `found` until it returns a true value, and return that."""
     waiting = threading.Event()
-    for _ in range(int(limit_s / STEP_S)):
+    waited_s, step_s = 0.0, STEP_S
+    while waited_s < limit_s:
         answer = found()
         if answer:
             return answer
-        waiting.wait(STEP_S)
+        waiting.wait(step_s)
+        waited_s, step_s = waited_s + step_s, min(step_s * 1.3, STEP_MAX_S)
     raise AssertionError(f"not within {limit_s:g} s: {what}\n{tell()}")

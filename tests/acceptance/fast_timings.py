@@ -19,6 +19,7 @@ import msgspec
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import serve_links
+from sokovan.adapters.process import images
 from sokovan.adapters.sql import leases
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.domain.ids import AgentId
@@ -35,6 +36,7 @@ from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
 from sokovan.scheduling.engine.timing import back_off
 from sokovan.wire.frames import CreateKernel
+from tests.linked_venv import LINKED_CREATOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,8 @@ class FastTimings:
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
     `settled_s`. A session that was evicted once is tried again after `back_off_s`. A route without
-    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`.
+    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`. The pip
+    of images is a link where `venvs_linked`.
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class FastTimings:
     back_off_s: int | None = None
     serving_s: int | None = None
     processes_max: int | None = None
+    venvs_linked: bool = False
     link_port: int | None = None
     holds: str = ""
     dies_after: int = 0
@@ -75,6 +79,8 @@ def apply_timings(timings: FastTimings) -> None:
         _put(manager_runtime, serve_links=functools.partial(_serve_links, timings.link_port))
     if timings.processes_max is not None:
         _put(start, launches=_limited(timings.processes_max))
+    if timings.venvs_linked:
+        _put(images, CREATOR=LINKED_CREATOR)
     if timings.settled_s is not None:
         _put(replica_targets, SETTLED_MS=round(timings.settled_s * 1000))
     if timings.back_off_s is not None:

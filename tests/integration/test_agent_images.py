@@ -13,12 +13,14 @@ from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import ImageReport, ImageState
 from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true, launch
 from tests.kernels import runtime_in
+from tests.linked_venv import LINKED_CREATOR
 
 PULL_S = 120.0
 
 
 @pytest.fixture
-async def runtime(tmp_path: Path) -> AsyncIterator[ProcessRuntime]:
+async def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProcessRuntime]:
+    monkeypatch.setattr("sokovan.adapters.process.images.CREATOR", LINKED_CREATOR)
     async with runtime_in(tmp_path / "machine") as ready:
         yield ready
 

@@ -10,6 +10,7 @@ import pytest
 
 from sokovan.ports.runtime import ImageUnavailable
 from tests.kernels import ended, launch, output, runtime_in
+from tests.linked_venv import LINKED_CREATOR
 
 
 @pytest.fixture
@@ -45,7 +46,10 @@ async def test_an_image_is_installed_once_and_its_programs_come_first(tmp_path: 
             assert await output(runtime, name) == b"hello from greeting\n"
 
 
-async def test_a_failed_installation_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+async def test_a_failed_installation_leaves_nothing_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sokovan.adapters.process.images.CREATOR", LINKED_CREATOR)
     async with runtime_in(tmp_path / "root") as runtime:
         (tmp_path / "root" / "images" / "broken.txt").write_text("nothing @ file:///there/is/nothing.whl\n")
         lines: list[str] = []

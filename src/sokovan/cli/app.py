@@ -19,11 +19,13 @@ _USAGE = {
 }
 
 
-def make_app(*, helps: bool = True) -> App:
-    """Create the parser with every command of the command table.
+def make_app(*, helps: bool = True, only: str = "") -> App:
+    """Create the parser with every command of the command table, or with one.
 
     The formatter of help screens is slow to load; without `helps` it is left out.
     """
+    commands = {only: COMMANDS[only]} if only else COMMANDS
+    nouns = {words.rpartition(" ")[0] for words in commands} - {""}
     app = App(
         name="sokovan",
         version=__version__,
@@ -34,10 +36,11 @@ def make_app(*, helps: bool = True) -> App:
         default_parameter=Parameter(show_default=False),
         suppress_keyboard_interrupt=False,
     )
-    parents = {"": app} | {name: App(name=name, help=summary) for name, summary in NOUNS.items()}
-    for name in NOUNS:
-        app.command(parents[name])
-    for words, (import_path, _) in COMMANDS.items():
+    parents = {"": app} | {name: App(name=name, help=summary) for name, summary in NOUNS.items() if name in nouns}
+    for name, parent in parents.items():
+        if name:
+            app.command(parent)
+    for words, (import_path, _) in commands.items():
         noun, _, verb = words.rpartition(" ")
         parents[noun].command(import_path, name=verb, usage=_USAGE.get(words))
     return app
@@ -47,11 +50,16 @@ def run_command(words: list[str]) -> int:
     """Parse and run a command line; return its exit code."""
     try:
         own = words[: words.index("--")] if "--" in words else words
-        app = make_app(helps=not _HELP.isdisjoint(own))
+        app = make_app(helps=not _HELP.isdisjoint(own), only=_command_of(own))
         status = app(words, print_error=False, exit_on_error=False, result_action="return_value")
     except CycloptsError as error:
         raise usage_error(_one_line(error, words), hint=_help_for(words)) from error
     return status if isinstance(status, int) else OK
+
+
+def _command_of(words: list[str]) -> str:
+    """The command that a command line begins with; empty if there is none."""
+    return next((name for name in (" ".join(words[:2]), words[0]) if name in COMMANDS), "")
 
 
 def _one_line(error: CycloptsError, words: list[str]) -> str:
@@ -63,8 +71,7 @@ def _one_line(error: CycloptsError, words: list[str]) -> str:
 
 
 def _help_for(words: list[str]) -> str:
-    two, one = " ".join(words[:2]), words[0]
-    known = two if two in COMMANDS else one if one in COMMANDS or one in NOUNS else ""
+    known = _command_of(words) or (words[0] if words[0] in NOUNS else "")
     if known in _USAGE and "--" not in words:
         return f"put your command after --: sokovan {known} -- COMMAND; see sokovan {known} --help"
     return f"see sokovan {known} --help" if known else "see sokovan --help for all commands"

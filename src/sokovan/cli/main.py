@@ -11,7 +11,7 @@ from itertools import pairwise
 from sokovan import __version__
 from sokovan.cli.command_table import DEFAULT_VERBS, NOUNS, first_words, noun_overview, overview
 from sokovan.cli.errors import CommandError, usage_error
-from sokovan.cli.exit_codes import FAILED, INTERRUPTED, OK, USAGE, exit_code_of
+from sokovan.cli.exit_codes import CLIENT_FAILURE, FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import print_data, print_error, print_status
 
 _NEGATIVE = re.compile(r"-[0-9].*")
@@ -45,6 +45,10 @@ def _proxy(words: list[str]) -> int:
 # engine of replicas, and as the proxy of a server.
 _FOR_PROGRAMS = {"__complete": _complete, "__toy-engine": _toy_engine, "__proxy": _proxy}
 
+# Commands whose exit code is that of the user's command, unless sokovan itself failed.
+_ATTACHED = frozenset({"run", "exec", "shell"})
+_DETACHES = frozenset({"-d", "--detach"})
+
 # Errors of writing to standard output.
 _OF_OUTPUT = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG})
 
@@ -58,7 +62,7 @@ def main() -> None:
     except BrokenPipeError:
         # The reader closed the pipe: discard the rest, so that flushing at exit does not fail again.
         _discard_output()
-        status = FAILED
+        status = _unwritten(sys.argv[1:])
     except OSError as error:
         problem = CommandError(
             f"cannot write to standard output: {error.strerror or error}",
@@ -67,7 +71,7 @@ def main() -> None:
         )
         print_error(problem, as_object=False)
         _discard_output()
-        status = FAILED
+        status = _unwritten(sys.argv[1:])
     if status:
         sys.exit(status)
 
@@ -100,6 +104,16 @@ def run(words: list[str]) -> int:
         if isinstance(error, OSError) and error.errno in _OF_OUTPUT:
             raise  # commands report errors of the files that they write
         return _report(error, as_object=wants_json(words))
+
+
+def _unwritten(words: list[str]) -> int:
+    """The exit code of a command whose output could not be written.
+
+    >>> _unwritten(["ps"]), _unwritten(["run", "--", "make"]), _unwritten(["run", "-d", "--", "make"])
+    (1, 125, 1)
+    """
+    own = words[: words.index("--")] if "--" in words else words
+    return CLIENT_FAILURE if _ATTACHED.intersection(own[:1]) and not _DETACHES.intersection(own) else FAILED
 
 
 def wants_json(words: list[str]) -> bool:

@@ -77,6 +77,13 @@ def test_an_invalid_command_line_is_a_usage_error(words: list[str], message: str
     assert (raised.value.code, raised.value.hint) == ("usage", hint)
 
 
+def test_a_command_line_is_read_by_a_parser_of_its_own_command() -> None:
+    alone = make_app(only="session show")
+    assert "show" in alone["session"]
+    assert "ls" not in alone["session"]
+    assert "ps" not in alone
+
+
 def test_an_option_and_its_opposite_exclude_each_other() -> None:
     with pytest.raises(CommandError, match="--closed and its opposite are both given; give one of them"):
         run_command(["queue", "set", "default", "--open", "--closed"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from sokovan import __version__
 from sokovan.cli import main as command
 from sokovan.cli.command_table import NOUNS, first_words
-from sokovan.cli.main import wants_json
+from sokovan.cli.main import main, wants_json
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 HEAVY = ("alembic", "asyncio", "cyclopts", "httpx2", "msgspec", "numpy", "rich", "sqlalchemy", "websockets", "yaml")
@@ -196,7 +198,31 @@ def test_a_full_disk_is_reported() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["ps"], 1),
+        (["run", "--", "make"], 125),
+        (["exec", "name", "--", "make", "-d"], 125),
+        (["shell"], 125),
+        (["run", "-d", "--", "make"], 1),
+    ],
+)
+@pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EPIPE])
+def test_output_that_cannot_be_written_is_no_failure_of_the_users_command(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, problem: int
+) -> None:
+    def unwritable(_words: list[str]) -> int:
+        raise OSError(problem, os.strerror(problem))
+
+    monkeypatch.setattr("sokovan.cli.main.run", unwritable)
+    monkeypatch.setattr("sokovan.cli.main._discard_output", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["sokovan", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
 def test_a_closed_stream_is_no_failure(closed: str) -> None:

@@ -26,6 +26,8 @@ COMPLETE = ".complete"
 TROUBLE_LINES = 15
 LINE_BYTES_MAX = 1 << 16
 LOCK_PAUSE_S = 0.2
+# The program that creates a virtual environment in the folder that it is given.
+CREATOR = (sys.executable, "-m", "venv")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 # The installer may use the package indexes and credentials that are configured for the agent.
@@ -131,7 +133,7 @@ class ProcessImages:
     async def _install(self, image: str, folder: Path, progress: Callable[[str], None], *, lock: int) -> None:
         lines = self._lines(image)
         progress("creating a virtual environment")
-        await self._run(image, [sys.executable, "-m", "venv", str(folder)], progress, lock=lock)
+        await self._run(image, [*CREATOR, str(folder)], progress, lock=lock)
         if lines:
             listed = folder / "requirements.txt"
             listed.write_text("\n".join(lines) + "\n")

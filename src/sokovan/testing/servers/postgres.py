@@ -77,6 +77,8 @@ class PostgresServer(LocalServer):
             "fsync": "on",
             "synchronous_commit": "on",
             "full_page_writes": "on",
+            # In files of the data folder: a server that is killed leaves segments of /dev/shm behind.
+            "dynamic_shared_memory_type": "mmap",
             "timezone": "UTC",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]

@@ -14,6 +14,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.layout import KernelLayout
 from sokovan.ports.runtime import ImageUnavailable
+from tests.linked_venv import LINKED_CREATOR
 
 
 @pytest.fixture
@@ -116,7 +117,10 @@ async def test_secrets_of_the_agent_do_not_reach_the_installer(
 
 
 @pytest.mark.slow
-async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(layout: KernelLayout) -> None:
+async def test_an_installer_that_outlives_its_agent_keeps_the_next_one_waiting(
+    layout: KernelLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sokovan.adapters.process.images.CREATOR", LINKED_CREATOR)
     slow = images(layout, slow=())
     folder = slow.folder("venv:slow")
     assert folder is not None

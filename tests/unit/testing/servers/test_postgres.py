@@ -64,6 +64,8 @@ def test_commits_survive_a_kill(postgres_server: PostgresServer) -> None:
     with PostgresServer() as server:
         port = server.port
         server.execute("CREATE TABLE kept AS SELECT 7 AS amount")
+        # Its shared memory is in its folder: nothing of a killed server stays in /dev/shm.
+        assert list((server.folder / "pgdata" / "pg_dynshmem").iterdir())
         server.kill()
         assert not server.answers()
         server.restart()
