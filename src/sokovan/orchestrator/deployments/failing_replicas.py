@@ -1,6 +1,6 @@
-"""Replicas that pass their checks and fail their answers, and whether they are replaced.
+"""Replicas that pass their checks and fail their answers.
 
-Proxies say which ones fail again and again. One bad proxy, or a client whose requests fail
+Proxies say which ones fail again and again, and it is decided here whether they are replaced. One bad proxy, or a client whose requests fail
 anywhere, must not end replicas that are well: all proxies that use a replica must agree, most
 others of its revision must answer, and few are replaced, one after the other.
 """
@@ -22,7 +22,10 @@ ANSWERS_PER_FAILURE = 10
 
 
 class FailingReplica(NamedTuple):
-    """A replica whose answers fail; `kept` is why it is not replaced now, empty if it is."""
+    """A replica whose answers fail; `kept` is why it is not replaced now.
+
+    It is empty for one that is.
+    """
 
     replica: ReplicaRecord
     detail: str
@@ -32,7 +35,7 @@ class FailingReplica(NamedTuple):
 def failing_replicas(
     replicas: Sequence[ReplicaRecord], proxies: Sequence[ProxyRecord], *, failed_at_ms: Sequence[int], now_ms: int
 ) -> list[FailingReplica]:
-    """The replicas of one revision whose answers fail, at most one of them to be replaced.
+    """The replicas of one revision whose answers fail; one is replaced at most.
 
     `failed_at_ms` are the times at which replicas of the revision failed lately.
     """

@@ -21,9 +21,9 @@ _ALL = (1 << ANSWERS_MAX) - 1
 
 
 class RecentAnswers:
-    """The last answers, one bit each, set for a failure; times are monotonic milliseconds.
+    """The last answers, one bit each, set for a failure.
 
-    `cause` is that of the last failure.
+    Times are monotonic milliseconds; `cause` is that of the last failure.
     """
 
     __slots__ = ("_answered_elsewhere", "_bits", "_count", "_failing_ms", "_last_ms", "_persists", "cause")

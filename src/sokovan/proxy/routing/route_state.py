@@ -137,7 +137,10 @@ class RouteState(Generic[W]):
             del self.suspects[next(iter(self.suspects))]
 
     def answer_came(self, endpoint: EndpointState, key_id: str, now_ms: int) -> None:
-        """Count a whole answer to a key; if its answers failed elsewhere, the endpoint there did."""
+        """Count a whole answer to a key.
+
+        If its answers failed at another endpoint, that endpoint did.
+        """
         endpoint.recent.succeeded(now_ms)
         if self.suspects:
             for other in self.suspects.pop(key_id, ()):
