@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -159,3 +160,39 @@ def test_a_page_is_read_when_it_is_opened_and_says_so_if_its_files_are_gone(dash
         page.unroute(files)
         page.get_by_role("button", name="Try again").click()
         page.get_by_role("heading", name="Queues").wait_for()
+
+
+def test_a_session_is_written_as_yaml_and_shown_as_a_form_again(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/new") as page:
+        page.get_by_label("Command").fill("sleep 600")
+        page.get_by_label("GPU of each").fill("2")
+        page.get_by_role("button", name="YAML").click()
+        text = page.get_by_label("Request")
+        assert text.input_value().startswith('command: [sleep, "600"]')
+        text.fill("command: [sleep\n")
+        page.get_by_text("line 1 has a bracket that is not closed").wait_for()
+        assert page.get_by_role("button", name="form").is_disabled()
+        text.fill("name: typed\ncommand: [sleep, 600]\nlabels: {team: a}\nresources: {cuda.device: 2}\n")
+        page.get_by_text("would start now").wait_for()
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="form").click()
+        assert page.get_by_label("GPU of each").input_value() == "2"
+        page.get_by_text("as YAML it also says: labels, resources").wait_for()
+        page.get_by_role("button", name="Submit").click()
+        page.get_by_role("heading", name="typed").wait_for()
+    assert '"team": "a"' in dashboard.sokovan("session", "show", "typed", "--json")
+    dashboard.sokovan("wait", "typed", "--until", "running")
+    for path in ("/ui/sessions/typed", f"/ui/cluster?agent={agent_of(dashboard, 'typed')}"):
+        with dashboard.page(path) as page:
+            page.get_by_role("img", name=re.compile(r"^Use of devices: \d+ % now, .* of 100 %$")).wait_for()
+            page.get_by_role("img", name=re.compile("^Memory of devices: .* now, ")).wait_for()
+    with dashboard.page("/ui/") as page:
+        page.get_by_role("img", name=re.compile(r"^running over 24 h: [\d.]+ lately")).wait_for()
+        page.get_by_role("img", name=re.compile(r"^waiting over 24 h: ")).wait_for()
+    dashboard.sokovan("stop", "typed", "--yes")
+
+
+def agent_of(dashboard: Dashboard, session: str) -> str:
+    """The agent of the first kernel of a session."""
+    [kernel, *_] = json.loads(dashboard.sokovan("session", "show", session, "--json"))["kernels"]
+    return str(kernel["agent"])

@@ -4,6 +4,10 @@ import inspect
 
 import pytest
 
+from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.owners.tenancy import Owner
+from sokovan.domain.owners.usage_history import UsageBy, UsageOf, UsageWindow
+from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.contracts.repositories import sessions
 from sokovan.testing.contracts.repositories.sessions import CHECKS, Check
 from sokovan.testing.stored_cluster import StoredCluster
@@ -14,6 +18,26 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_contract(check: Check, cluster: StoredCluster) -> None:
     await check(cluster)
+
+
+async def test_sessions_wait_until_they_start_and_run_until_they_end(cluster: StoredCluster) -> None:
+    mine, agent, name = Owner(user=cluster.new("u")), cluster.new("a"), cluster.new("s")
+    await cluster.agent(agent)
+    record = await cluster.submit(name, owner=mine)
+    await cluster.place(name, agent)
+    await cluster.start(name)
+    await cluster.submit(cluster.new("s"), owner=mine)
+    window = UsageWindow(record.submitted_ms - 20_000, record.submitted_ms + 40_000, 10_000)
+    chosen = SessionFilter(user=mine.user)
+    for running in (1, 0):
+        found = await cluster.store.read(
+            lambda unit: unit.sessions.usage_history(chosen, window, UsageBy.ALL, UsageOf.SESSIONS)
+        )
+        levels = [(one.slot, one.used[0], one.used[-1]) for one in found]
+        assert levels == [("running", 0, running), ("waiting", 0, 1)]
+        if running:
+            await cluster.stop(record.session_id)
+            await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
 
 
 async def test_every_check_of_the_suite_is_run() -> None:

@@ -1,6 +1,7 @@
 // The form of a new session, as a request and as a command line. Pure.
 import type { SessionBody, SessionSpecView } from "./wire.ts";
 import { shellWords } from "./format.ts";
+import { readYaml, writeYaml, type Yaml, YamlProblem } from "./yaml.ts";
 
 export interface Draft {
   command: string;
@@ -154,4 +155,48 @@ export function keptOf(body: SessionBody): string[] {
 export function given(body: SessionBody): Partial<SessionBody> {
   const says = (value: unknown) => value !== null && value !== "" && (typeof value !== "object" || Object.keys(value).length > 0);
   return Object.fromEntries(Object.entries(body).filter(([, value]) => says(value)));
+}
+
+/** The request of a text, or what is wrong with it. */
+export type Typed = { body: SessionBody; problem: "" } | { body: null; problem: string };
+
+// Lists and entries of texts, in which people write numbers without quotes.
+const TEXTS: ReadonlySet<string> = new Set(["command", "where", "depends_on", "gates", "tolerations", "affinity", "anti_affinity"]);
+const TEXT_ENTRIES: ReadonlySet<string> = new Set(["environment", "labels", "require", "secrets"]);
+
+export function textOf(body: SessionBody): string {
+  return writeYaml(given(body) as Yaml);
+}
+
+export function typedOf(text: string): Typed {
+  try {
+    const value = readYaml(text) ?? {};
+    if (typeof value !== "object" || Array.isArray(value)) return { body: null, problem: "line 1: a request has fields, such as command: [hostname]" };
+    const fields = Object.entries(value).map(([name, one]): [string, Yaml] => [name, asTexts(name, one)]);
+    return { body: Object.fromEntries(fields) as unknown as SessionBody, problem: "" };
+  } catch (error) {
+    if (error instanceof YamlProblem) return { body: null, problem: `line ${error.line} ${error.message}` };
+    throw error;
+  }
+}
+
+function asTexts(name: string, value: Yaml): Yaml {
+  const text = (one: Yaml) => (typeof one === "number" || typeof one === "boolean" ? String(one) : one);
+  if (TEXTS.has(name)) {
+    if (!Array.isArray(value)) throw new YamlProblem(1, `and below: ${name} is a list, such as ${name}: [one, two]`);
+    return value.map(text);
+  }
+  if (!TEXT_ENTRIES.has(name) || value === null || typeof value !== "object" || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, text(one)]));
+}
+
+const FORM: ReadonlySet<string> = new Set(["command", "name", "queue", "size", "topology", "where", "resources"]);
+
+/** The form of a request that was typed, and the request itself if it says more than the form can show. */
+export function formOf(body: SessionBody, base: SessionSpecView | null): [Draft, SessionSpecView | null] {
+  const view: SessionSpecView = { ...(base ?? { secrets: [], hidden: [], left_out: [], notes: [] }), session: "", body };
+  const draft = { ...draftOf(view), name: body.name ?? "" };
+  const slots = Object.keys(body.resources ?? {}).every((slot) => SLOTS.some(([shown]) => shown === slot));
+  const shown = slots && (body.where ?? []).length < 2 && Object.keys(given(body)).every((name) => FORM.has(name));
+  return [draft, shown && !view.secrets.length ? null : view];
 }

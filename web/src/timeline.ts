@@ -98,3 +98,8 @@ export function marksOf(from: number, to: number): number[] {
   for (let at = Math.ceil(from / every) * every; at <= to; at += every) found.push(at);
   return found;
 }
+
+/** Whether the text of a mark has no room behind it, and stands before it. */
+export function isLate(at: number, from: number, to: number): boolean {
+  return (at - from) / (to - from) > 0.85;
+}

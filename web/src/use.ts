@@ -1,6 +1,6 @@
 // Measurements of the kernels of a session as lines over time. Pure.
 import type { Step } from "./timeline.ts";
-import type { KernelUseView, SessionMetricsView } from "./wire.ts";
+import type { DeviceFiguresView, KernelUseView, SessionMetricsView } from "./wire.ts";
 
 // A quarter of an hour at one measurement every two seconds; older ones are dropped.
 export const POINTS_MAX = 450;
@@ -14,6 +14,34 @@ export interface Use {
   /** Sums over the kernels. */
   cpu: readonly Step[];
   memory: readonly Step[];
+  /** The mean use of the devices, in per cent, and the memory of all of them. */
+  devices: readonly Step[];
+  deviceMemory: readonly Step[];
+}
+
+/** What is measured of some devices; null without a figure. */
+export interface DeviceUse {
+  use: number | null;
+  memory: number | null;
+  total: number;
+}
+
+export function deviceUseOf(figures: readonly DeviceFiguresView[]): DeviceUse {
+  const uses = figures.flatMap((one) => one.use_percent ?? []);
+  const held = figures.flatMap((one) => one.memory_used_bytes ?? []);
+  return {
+    use: uses.length ? sumOf(uses) / uses.length : null,
+    memory: held.length ? sumOf(held) : null,
+    total: sumOf(figures.map((one) => one.memory_bytes ?? 0)),
+  };
+}
+
+export function devicesOf(view: SessionMetricsView): DeviceFiguresView[] {
+  return view.items.flatMap((one) => Object.values(one.devices ?? {}));
+}
+
+function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, one) => sum + one, 0);
 }
 
 /** Thousandths of cores that a kernel used between two measurements; null if they cannot be compared. */
@@ -34,18 +62,25 @@ export function nextUse(before: Use | null, view: SessionMetricsView, at: number
     const used = same ? before?.cores.get(one.index) : coresOf(last, one);
     if (used !== null && used !== undefined) cores.set(one.index, used);
   }
+  const device = deviceUseOf(devicesOf(view));
   const held = view.items.flatMap((one) => (one.memory_bytes === null ? [] : [one.memory_bytes]));
   return {
     view, at, cores,
     // What was used until now began with the measurement before.
     cpu: added(before?.cpu ?? [], before?.at ?? at, [...cores.values()]),
     memory: added(before?.memory ?? [], at, held),
+    devices: grown(before?.devices ?? [], at, device.use),
+    deviceMemory: grown(before?.deviceMemory ?? [], at, device.memory),
   };
 }
 
 function added(steps: readonly Step[], at: number, values: readonly number[]): readonly Step[] {
-  if (!values.length) return steps;
-  return [...steps, { at, devices: values.reduce((sum, one) => sum + one, 0) }].slice(-POINTS_MAX);
+  return grown(steps, at, values.length ? sumOf(values) : null);
+}
+
+/** A line with one more value; without one it stays as it is. */
+export function grown(steps: readonly Step[], at: number, value: number | null): readonly Step[] {
+  return value === null ? steps : [...steps, { at, devices: value }].slice(-POINTS_MAX);
 }
 
 /** What the measured kernels asked for of a slot, together. */

@@ -505,6 +505,7 @@ export interface KernelUseView {
   processes: number | null;
   sampled_ms: number | null;
   error: string | null;
+  devices: Record<string, DeviceFiguresView>;
 }
 
 /** Measured use of the kernels of a session, of `size` in all. */

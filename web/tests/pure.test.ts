@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
-import { bodyOf, commandLine, draftOf, EMPTY, keptOf, unfinished, words } from "../src/draft.ts";
+import { bodyOf, commandLine, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, unfinished, words } from "../src/draft.ts";
 import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
@@ -17,7 +17,7 @@ import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
-import { askedOf, coresOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
+import { askedOf, coresOf, deviceUseOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { asked as askedChanges, changesOf, NONE, whatIfLine } from "../src/whatif.ts";
 import type { DeploymentView, FleetView, TimelineView, HistoryLine, KernelUseView, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
 
@@ -303,6 +303,39 @@ test("a session is run again with the same request and another name", () => {
   assert.equal(commandLine({ ...draft, name: "new", gpus: "2", command: "true" }, like),
     "sokovan session spec s-1 | sokovan run --name new --gpus 2 --secret-env TOKEN -f - -- true");
   assert.equal(commandLine({ ...draft, where: "" }, like), null);
+});
+
+test("a form becomes YAML and a form again", () => {
+  const draft = { ...EMPTY, command: "sleep 600", name: "n", size: "4", gpus: "8", where: "nvme exists" };
+  const text = textOf(bodyOf(draft));
+  assert.match(text, /^command: \[sleep, "600"\]\n/);
+  const typed = typedOf(text);
+  assert.ok(typed.body);
+  assert.deepEqual(formOf(typed.body, null), [draft, null]);
+});
+
+test("what a form cannot show is kept from YAML", () => {
+  const typed = typedOf("command: [sleep, 600]\nlabels: {team: 7}\nresources: {tpu.device: 2}\nwhere: [a exists, b exists]\n");
+  assert.ok(typed.body);
+  const [draft, base] = formOf(typed.body, null);
+  assert.deepEqual([draft.command, draft.where, base?.session], ["sleep 600", "a exists", ""]);
+  assert.deepEqual(bodyOf({ ...draft, gpus: "1" }, base?.body), {
+    command: ["sleep", "600"], labels: { team: "7" }, resources: { "tpu.device": 2, "cuda.device": "1" }, where: ["a exists", "b exists"],
+    name: null, queue: null, topology: null, size: 1,
+  });
+});
+
+test("a text that is no request says why", () => {
+  assert.equal(typedOf("a: 1\na: 2").problem, "line 2 names a a second time");
+  assert.match(typedOf("- a").problem, /a request has fields/);
+  assert.match(typedOf("command: hostname").problem, /command is a list/);
+  assert.deepEqual(typedOf("").body, {});
+});
+
+test("figures of devices are a mean and a sum of what is known", () => {
+  const figures = [{ use_percent: 90, memory_used_bytes: 3, memory_bytes: 8, temperature_c: 1 }, { use_percent: 70, memory_used_bytes: null, memory_bytes: null, temperature_c: null }];
+  assert.deepEqual(deviceUseOf(figures), { use: 80, memory: 3, total: 8 });
+  assert.deepEqual(deviceUseOf([]), { use: null, memory: null, total: 0 });
 });
 
 test("a filter asks the server for words, and for a reason that looks like one", () => {

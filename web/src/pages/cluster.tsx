@@ -9,6 +9,7 @@ import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { ClusterMap, sessionsOn } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
+import { AgentUse } from "../parts/use.tsx";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
 import { MODES, modeOf } from "../shade.ts";
@@ -114,7 +115,7 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<ProblemView | null>(null);
   const ref = encodeURIComponent(agent.name);
-  const found = useResource<AgentView>(`agent ${agent.name}`, (signal) => call(`agents/${ref}`, { signal }), `${agent.status} ${clusterTick.value}`);
+  const found = useResource<AgentView>(`agent ${agent.name}`, (signal) => call(`agents/${ref}`, { signal }), `${agent.status} ${clusterTick.value} ${Math.floor(now.value / FIGURES_MS)}`);
   const drained = agent.status === "draining";
   const verb = drained ? "undrain" : "drain";
   const held = heldOn(agent, fleet);
@@ -148,6 +149,7 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
       ) : (
         <p class="muted">none in use</p>
       )}
+      {found.value ? <AgentUse key={agent.name} agent={found.value} /> : null}
       {found.value ? <DeviceFigures agent={found.value} /> : null}
       {faults.length ? (
         <>

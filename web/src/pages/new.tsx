@@ -1,8 +1,8 @@
-// A new session: a form, the same as a command line, and whether it would start now.
+// A new session: a form, the same as YAML and as a command line, and whether it would start now.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, all, call, newKey } from "../api.ts";
-import { plural } from "../format.ts";
-import { commandLine, type Draft, bodyOf, draftOf, EMPTY, keptOf, unfinished } from "../draft.ts";
+import { plural, shellWords } from "../format.ts";
+import { commandLine, type Draft, bodyOf, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, unfinished } from "../draft.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { go, query } from "../router.ts";
@@ -16,18 +16,21 @@ export function NewPage() {
   const [draft, setDraft] = useState<Draft>(EMPTY);
   const [base, setBase] = useState<SessionSpecView | null>(null);
   const [secrets, setSecrets] = useState<Record<string, string>>({});
+  // The request as YAML, while it is written so.
+  const [text, setText] = useState<string | null>(null);
   const [refusal, setRefusal] = useState<ProblemView | null>(null);
   const [busy, setBusy] = useState(false);
   // One key for one request: sending it twice makes one session.
   const key = useRef(newKey());
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
   // Secret values are sent with the request itself only, never to plan.
-  const body = useMemo(() => bodyOf(draft, base?.body), [draft, base]);
-  const grouped = Boolean(base?.body.groups?.length);
+  const typed = useMemo(() => (text === null ? null : typedOf(text)), [text]);
+  const body = useMemo(() => typed?.body ?? bodyOf(draft, base?.body), [draft, base, typed]);
+  const grouped = Boolean(body.groups?.length);
   // The server would refuse what is not typed to its end.
-  const typing = grouped ? "" : unfinished(draft);
-  const ready = !typing && (grouped || Boolean(body.command?.length));
-  const line = commandLine(draft, base);
+  const typing = typed || grouped ? "" : unfinished(draft);
+  const ready = !typing && !typed?.problem && (grouped || Boolean(body.command?.length));
+  const line = text === null && (!base || base.session) ? commandLine(draft, base) : fileLine(base?.secrets ?? []);
   const like = query.value.get("like") ?? "";
   useEffect(() => {
     if (!like) return;
@@ -48,7 +51,7 @@ export function NewPage() {
   const dryRun = (signal: AbortSignal): Promise<PlanView | null> => {
     const sent = sending.current.signal;
     if (!ready || sent.aborted) return Promise.resolve(null);
-    return call<PlanView>("sessions/plan", { method: "POST", body, signal: AbortSignal.any([signal, sent]) }).catch((error: unknown) => {
+    return call<PlanView>("sessions/plan", { method: "POST", body: { ...body, secrets: {} }, signal: AbortSignal.any([signal, sent]) }).catch((error: unknown) => {
       if (sent.aborted) return null;
       throw error;
     });
@@ -62,11 +65,23 @@ export function NewPage() {
     key.current = newKey();
     setDraft({ ...draft, ...changes });
   };
+  const write = (next: string | null) => {
+    setRefusal(null);
+    key.current = newKey();
+    setText(next);
+  };
+  const showForm = () => {
+    if (!typed?.body) return;
+    const [form, rest] = formOf(typed.body, base);
+    setDraft(form);
+    setBase(rest);
+    write(null);
+  };
   const send = (event: Event) => {
     event.preventDefault();
     setBusy(true);
     sending.current.abort();
-    call<SessionView>("sessions", { method: "POST", body: { ...body, ...(base?.secrets.length ? { secrets } : {}) }, key: key.current }).then(
+    call<SessionView>("sessions", { method: "POST", body: { ...body, ...(base?.secrets.length ? { secrets: { ...body.secrets, ...secrets } } : {}) }, key: key.current }).then(
       (view) => go(`/sessions/${encodeURIComponent(view.id)}`),
       (error: unknown) => {
         setBusy(false);
@@ -84,8 +99,25 @@ export function NewPage() {
   );
   return (
     <form class="new" onSubmit={send}>
-      <div class="bar"><h1>New session</h1></div>
+      <div class="bar">
+        <h1>New session</h1>
+        <div class="chips" role="group" aria-label="written as">
+          <button type="button" aria-pressed={text === null} disabled={Boolean(typed?.problem)} onClick={showForm}>form</button>
+          <button type="button" aria-pressed={text !== null} onClick={() => text === null && write(textOf(body))}>YAML</button>
+        </div>
+      </div>
+      {text === null ? null : (
+        <label class="yaml">
+          Request
+          <textarea
+            rows={14} spellcheck={false} value={text} aria-invalid={Boolean(typed?.problem)} aria-describedby="yaml-problem"
+            onInput={(event) => write(event.currentTarget.value)}
+          />
+          <span id="yaml-problem" class="yaml-problem" role="status">{typed?.problem}</span>
+        </label>
+      )}
       <div class="fields">
+        {text === null ? <>
         {grouped ? null : field("command", "Command", "python train.py", true)}
         {field("name", "Name", "made up, if empty")}
         <label>
@@ -103,6 +135,7 @@ export function NewPage() {
         </>}
         {field("topology", "Topology", "hard:rack or soft")}
         {field("where", "Labels of agents", "nvme exists")}
+        </> : null}
         {(base?.secrets ?? []).map((name) => (
           <label key={name}>
             Secret {name}
@@ -116,7 +149,7 @@ export function NewPage() {
           </label>
         ))}
       </div>
-      {base ? <Kept base={base} /> : null}
+      {base && text === null ? <Kept base={base} /> : null}
       <div class="badge-box" aria-live="polite">
         {plan ? (
           <p class={`badge ${plan.would_start}`}>
@@ -126,7 +159,7 @@ export function NewPage() {
           </p>
         ) : null}
         {plan ? <PlanDetails plan={plan} /> : null}
-        {!ready && !typing ? <p class="muted">Enter a command, to see here when and where the session would run.</p> : null}
+        {!ready && !typing && !typed?.problem ? <p class="muted">Enter a command, to see here when and where the session would run.</p> : null}
         {typing ? <p class="muted">{typing} is no amount yet, such as 2, 0.5 or 4GiB.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>
@@ -138,12 +171,20 @@ export function NewPage() {
   );
 }
 
+/** The command that submits the text, once it is in a file. */
+function fileLine(secrets: readonly string[]): string {
+  return shellWords(["sokovan", "run", ...secrets.flatMap((one) => ["--secret-env", one]), "-f", "session.yaml"]);
+}
+
 /** What the session has of the one that it is like, beyond the form. */
 function Kept({ base }: { base: SessionSpecView }) {
   const kept = keptOf(base.body);
   return (
     <div class="kept">
-      <p class="muted">like <a href={`/ui/sessions/${encodeURIComponent(base.session)}`}>{base.session}</a>; kept from it: {kept.join(", ") || "nothing"}</p>
+      <p class="muted">
+        {base.session ? <>like <a href={`/ui/sessions/${encodeURIComponent(base.session)}`}>{base.session}</a>; kept from it: </> : "as YAML it also says: "}
+        {kept.join(", ") || "nothing"}
+      </p>
       {base.notes.map((note) => <p key={note} class="muted">{note}</p>)}
     </div>
   );

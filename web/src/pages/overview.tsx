@@ -6,7 +6,7 @@ import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "..
 import { useCounts } from "../parts/counts.ts";
 import { SmallMap } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
-import { SlotLine, useUsage } from "../parts/usage.tsx";
+import { SessionLine, SlotLine, useUsage } from "../parts/usage.tsx";
 import { type MapAgent, agentsOf, needingAttention } from "../map.ts";
 import { ENDED } from "../states.ts";
 import type { FleetView, HealthView, WaitingView } from "../wire.ts";
@@ -32,6 +32,7 @@ export function OverviewPage() {
     clusterTick.value,
   );
   const usage = useUsage("by=all");
+  const levels = useUsage("by=all&of=sessions");
   const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
@@ -53,8 +54,12 @@ export function OverviewPage() {
             <SlotLine view={usage.value} slot={slot} total={totals[slot] ?? 0} />
           </Figure>
         ))}
-        <Figure label="running" value={String(counts.get("running") ?? 0)} note={`${live} live`} />
-        <Figure label="waiting" value={String(counts.get("pending") ?? 0)} note={`${waiting.items.reduce((all, one) => all + devices(one.slots), 0)} GPU requested`} />
+        <Figure label="running" value={String(counts.get("running") ?? 0)} note={`${live} live`}>
+          <SessionLine view={levels.value} level="running" />
+        </Figure>
+        <Figure label="waiting" value={String(counts.get("pending") ?? 0)} note={`${waiting.items.reduce((all, one) => all + devices(one.slots), 0)} GPU requested`}>
+          <SessionLine view={levels.value} level="waiting" />
+        </Figure>
         <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>

@@ -8,7 +8,7 @@ import { DeviceLanes } from "../parts/devicelanes.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
 import { matches, rowOf } from "../rows.ts";
-import { type Bar, barsIn, heldOver, marksOf } from "../timeline.ts";
+import { type Bar, barsIn, heldOver, isLate, marksOf } from "../timeline.ts";
 import type { BookingBody, SessionRowView as ListedSession } from "../wire.ts";
 
 const SPANS = [["15m", 900], ["1h", 3_600], ["6h", 21_600], ["24h", 86_400], ["7d", 604_800]] as const;
@@ -59,13 +59,17 @@ function SessionBars({ span }: { span: (typeof SPANS)[number] }) {
   const share = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / (to - from))) * 100).toFixed(3)}%`;
   return (
     <>
-      <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
+      <div class="gantt-chart">
+        <div style={{ width: share(now.value) }}>
+          <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
+        </div>
+      </div>
       {bars.length || booked.length ? (
         <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>
           <div class="gantt-row" role="row">
             <span role="columnheader">{plural(bars.length, "session")}</span>
             <span class="gantt-axis" role="columnheader" aria-label="time">
-              {marksOf(from, to).map((at) => <span key={at} class="gantt-mark" style={{ left: share(at) }}>{clock(at, span[1])}</span>)}
+              {marksOf(from, to).map((at) => <span key={at} class={isLate(at, from, to) ? "gantt-mark end" : "gantt-mark"} style={{ left: share(at) }}>{clock(at, span[1])}</span>)}
               <span class="gantt-now" style={{ left: share(now.value) }} />
             </span>
           </div>

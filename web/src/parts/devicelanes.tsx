@@ -4,7 +4,7 @@ import { type DeviceLane, devicesText, deviceLanes, type Piece } from "../device
 import { duration } from "../format.ts";
 import { clusterTick, now } from "../live/store.ts";
 import { href, query, setQuery } from "../router.ts";
-import { marksOf } from "../timeline.ts";
+import { isLate, marksOf } from "../timeline.ts";
 import type { TimelineView } from "../wire.ts";
 import { Empty, ProblemBox, Skeleton } from "./basics.tsx";
 import { useResource } from "./resource.ts";
@@ -62,7 +62,7 @@ function Lanes({ view, lanes, clock }: { view: TimelineView; lanes: readonly Dev
       <div class="gantt-row" role="row">
         <span role="columnheader">Devices</span>
         <span class="gantt-axis" role="columnheader" aria-label="time">
-          {marksOf(from, to).map((at) => <span key={at} class="gantt-mark" style={{ left: share(at) }}>{clock(at)}</span>)}
+          {marksOf(from, to).map((at) => <span key={at} class={isLate(at, from, to) ? "gantt-mark end" : "gantt-mark"} style={{ left: share(at) }}>{clock(at)}</span>)}
           <span class="gantt-now" style={{ left: share(now.value) }} />
         </span>
       </div>

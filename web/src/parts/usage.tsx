@@ -27,6 +27,13 @@ export function SlotLine({ view, slot, total }: { view: UsageHistoryView | null;
   );
 }
 
+/** The line of the sessions that ran or waited, for their figure. */
+export function SessionLine({ view, level }: { view: UsageHistoryView | null; level: "running" | "waiting" }) {
+  const series = view ? seriesOf(view, level)[0] : undefined;
+  if (!view || !series) return null;
+  return <StepChart small end="lately" label={`${level} over 24 h`} steps={series.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={0} />;
+}
+
 /** A line for each queue that held something of a slot. */
 export function QueueLines({ group, slot }: { group: string; slot: string }) {
   const found = useUsage(new URLSearchParams({ by: "queue", slot, scaling_group: group }).toString());

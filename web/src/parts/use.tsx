@@ -1,9 +1,10 @@
-// Lines of the cores and the memory that a session uses, measured while its page is seen.
+// Lines of what a session or an agent uses, measured while its page is seen.
 import { useEffect, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { amount, printable, shellWords } from "../format.ts";
-import { askedOf, nextUse, type Use } from "../use.ts";
-import type { KernelUseView, ProblemView, SessionMetricsView } from "../wire.ts";
+import type { Step } from "../timeline.ts";
+import { askedOf, deviceUseOf, devicesOf, grown, nextUse, type Use } from "../use.ts";
+import type { AgentView, KernelUseView, ProblemView, SessionMetricsView } from "../wire.ts";
 import { CopyCommand, ProblemBox } from "./basics.tsx";
 import { StepChart } from "./chart.tsx";
 
@@ -65,8 +66,38 @@ function Lines({ use, running }: { use: Use; running: boolean }) {
           />
         ) : null;
       })}
+      <DeviceLines use={use.devices} memory={use.deviceMemory} at={at} total={deviceUseOf(devicesOf(view)).total} end={running ? "now" : "at the end"} />
     </>
   );
+}
+
+interface DeviceLinesProps {
+  use: readonly Step[];
+  memory: readonly Step[];
+  at: number;
+  total: number;
+  end?: string;
+}
+
+/** The mean use of devices, and the memory of all of them. */
+function DeviceLines({ use, memory, at, total, end = "now" }: DeviceLinesProps) {
+  return (
+    <>
+      {use.length ? <StepChart label="Use of devices" steps={use} from={use[0]?.at ?? at} to={at} total={100} show={(value) => `${Math.round(value)} %`} end={end} /> : null}
+      {memory.length ? <StepChart label="Memory of devices" steps={memory} from={memory[0]?.at ?? at} to={at} total={total} show={(value) => amount("mem", Math.round(value))} end={end} /> : null}
+    </>
+  );
+}
+
+/** Lines of the devices of an agent, from when it was opened; one of another agent needs another key. */
+export function AgentUse({ agent }: { agent: AgentView }) {
+  const [lines, setLines] = useState<{ use: readonly Step[]; memory: readonly Step[]; at: number }>({ use: [], memory: [], at: Date.now() });
+  const figures = deviceUseOf(Object.values(agent.devices ?? {}));
+  useEffect(() => {
+    const at = Date.now();
+    setLines((before) => ({ use: grown(before.use, at, figures.use), memory: grown(before.memory, at, figures.memory), at }));
+  }, [agent]);
+  return <DeviceLines {...lines} total={figures.total} />;
 }
 
 /** The same in figures, for each kernel. */
@@ -77,7 +108,7 @@ function Figures({ use }: { use: Use }) {
       <div class="table-box" role="region" tabIndex={0} aria-label="use of kernels">
         <table>
           <thead>
-            <tr><th>Kernel</th><th>Agent</th><th class="right">CPU cores</th><th class="right">Memory</th><th class="right">Processes</th><th>Problem</th></tr>
+            <tr><th>Kernel</th><th>Agent</th><th class="right">CPU cores</th><th class="right">Memory</th><th class="right">Processes</th><th class="right">Devices</th><th>Problem</th></tr>
           </thead>
           <tbody>
             {use.view.items.map((one) => (
@@ -87,6 +118,7 @@ function Figures({ use }: { use: Use }) {
                 <td class="right">{figure("cpu", use.cores.get(one.index) ?? null, one)}</td>
                 <td class="right">{figure("mem", one.memory_bytes, one)}</td>
                 <td class="right">{one.processes ?? ""}</td>
+                <td class="right">{deviceText(one)}</td>
                 <td>{printable(one.error ?? "")}</td>
               </tr>
             ))}
@@ -95,6 +127,12 @@ function Figures({ use }: { use: Use }) {
       </div>
     </details>
   );
+}
+
+function deviceText(kernel: KernelUseView): string {
+  const { use, memory, total } = deviceUseOf(Object.values(kernel.devices ?? {}));
+  const held = memory === null ? "" : `, ${amount("mem", memory)} of ${amount("mem", total)}`;
+  return use === null ? "" : `${Math.round(use)} %${held}`;
 }
 
 function figure(slot: string, value: number | null, kernel: KernelUseView): string {

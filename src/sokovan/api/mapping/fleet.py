@@ -16,11 +16,11 @@ from sokovan.domain.constraints.taint import taints_of, without_taints
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.tenancy import Role
-from sokovan.domain.records import AgentRecord
+from sokovan.domain.records import AgentRecord, KernelRecord
 from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, PROCESS_LABEL
-from sokovan.ports.agent_states import AgentState
+from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.wire.api.bodies import Amount
 from sokovan.wire.api.fleet import (
     AgentFailureView,
@@ -72,19 +72,27 @@ def agent_view(
 
 def measured_view(view: AgentView, state: AgentState | None) -> AgentView:
     """The view with what its devices do."""
-    devices = {} if state is None else state.devices
-    return replace(
-        view,
-        devices={
-            name: DeviceFiguresView(
-                use_percent=one.use_percent,
-                memory_used_bytes=one.memory_used_bytes,
-                memory_bytes=one.memory_bytes,
-                temperature_c=one.temperature_c,
-            )
-            for name, one in devices.items()
-        },
-    )
+    return replace(view, devices=device_figures({} if state is None else state.devices))
+
+
+def device_figures(devices: Mapping[str, DeviceFigures]) -> dict[str, DeviceFiguresView]:
+    """The view of figures of devices."""
+    return {
+        name: DeviceFiguresView(
+            use_percent=one.use_percent,
+            memory_used_bytes=one.memory_used_bytes,
+            memory_bytes=one.memory_bytes,
+            temperature_c=one.temperature_c,
+        )
+        for name, one in devices.items()
+    }
+
+
+def held_figures(kernel: KernelRecord, state: AgentState | None) -> dict[str, DeviceFiguresView]:
+    """The figures of the devices that a kernel holds, as far as they are measured."""
+    known = {} if state is None else state.devices
+    held = [device for devices in kernel.devices.values() for device in devices]
+    return device_figures({device: known[device] for device in held if device in known})
 
 
 def _failure_view(failure: AgentFailure, seen_as: Role) -> AgentFailureView:

@@ -36,6 +36,7 @@ VIOLATIONS_SHOWN = 100
 # In columns: no place in another list, and one that the caller may not see.
 NO_PLACE, HIDDEN = -1, -2
 _NO_FIGURES = DeviceFigures()
+_FREE = (0, NO_PLACE)
 
 
 def topology_of(body: TopologyBody) -> Topology:
@@ -153,18 +154,21 @@ def fleet_view(
     """Agents and devices as columns; the holders are those that the caller `sees`."""
     hypernodes = {name: place for place, name in enumerate(dict.fromkeys(parents.values()))}
     holders: dict[str, tuple[int, DeviceHolder]] = {}
-    used: defaultdict[tuple[str, str], int] = defaultdict(int)
-    holder: dict[tuple[str, str], int] = {}
+    # By agent and device: the units, and the place of the holder. Tuples as keys would cost more than all the rest.
+    uses: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
     for one in held:
-        device = (str(one.agent_id), one.device_id)
-        used[device] += one.units
+        use = uses[one.agent_id].setdefault(one.device_id, [0, NO_PLACE])
+        use[0] += one.units
         if not sees(one):
-            holder.setdefault(device, HIDDEN)
+            use[1] = HIDDEN if use[1] == NO_PLACE else use[1]
             continue
-        view = DeviceHolder(id=one.session_id, name=one.name, user=one.user, queue=one.queue)
-        holder[device] = holders.setdefault(one.session_id, (len(holders), view))[0]
+        known = holders.get(one.session_id)
+        if known is None:
+            view = DeviceHolder(id=one.session_id, name=one.name, user=one.user, queue=one.queue)
+            known = holders[one.session_id] = (len(holders), view)
+        use[1] = known[0]
     names = [str(one.info.agent_id) for one in agents]
-    devices = [(at, name, one) for at, name in enumerate(names) for one in agents[at].devices]
+    units, users = _used_columns(agents, uses)
     return FleetView(
         as_of=time_text(now_ms),
         hypernodes=list(hypernodes),
@@ -175,19 +179,37 @@ def fleet_view(
         connected=[is_connected(one.info.agent_id) for one in agents],
         kernels=[one.info.kernel_count for one in agents],
         hypernode=[hypernodes[parents[name]] if name in parents else NO_PLACE for name in names],
-        device=[one.device_id for _, _, one in devices],
-        device_agent=[at for at, _, _ in devices],
-        device_slot=[one.slot for _, _, one in devices],
-        device_units=[one.units for _, _, one in devices],
-        device_used=[used[name, one.device_id] for _, name, one in devices],
-        device_holder=[holder.get((name, one.device_id), NO_PLACE) for _, name, one in devices],
-        device_fault=[one.fault for _, _, one in devices],
+        device=[device.device_id for one in agents for device in one.devices],
+        device_agent=[at for at, one in enumerate(agents) for _ in one.devices],
+        device_slot=[device.slot for one in agents for device in one.devices],
+        device_units=[device.units for one in agents for device in one.devices],
+        device_used=units,
+        device_holder=users,
+        device_fault=[device.fault for one in agents for device in one.devices],
         failing={
             name: one.info.health.reason for name, one in zip(names, agents, strict=True) if one.info.health.is_failing
         },
         slots=_amounts(one.info.available_slots for one in agents),
         used=_amounts(one.info.occupied_slots for one in agents),
     )
+
+
+def _used_columns(
+    agents: Sequence[AgentRecord], uses: Mapping[str, Mapping[str, Sequence[int]]]
+) -> tuple[list[int], list[int]]:
+    """The units in use and the holder of each device, agent by agent."""
+    units: list[int] = []
+    holders: list[int] = []
+    for one in agents:
+        known = uses.get(one.info.agent_id)
+        if known is None:
+            units += [0] * len(one.devices)
+            holders += [NO_PLACE] * len(one.devices)
+            continue
+        found = [known.get(device.device_id, _FREE) for device in one.devices]
+        units += [use[0] for use in found]
+        holders += [use[1] for use in found]
+    return units, holders
 
 
 def measured_fleet(view: FleetView, agents: Sequence[AgentRecord], states: Mapping[AgentId, AgentState]) -> FleetView:

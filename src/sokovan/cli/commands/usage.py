@@ -72,6 +72,10 @@ class HistoryOptions:
         Parameter(show_choices=False, help="With --last: by queue, user, group or scaling_group."),
     ] = "all"
     slot: Annotated[str | None, Parameter(help="With --last: only this slot, such as cuda.device.")] = None
+    of: Annotated[
+        Literal["slots", "sessions"],
+        Parameter(show_choices=False, help="With --last: sessions counts those that ran and waited."),
+    ] = "slots"
 
 
 NOW = HistoryOptions()
@@ -94,6 +98,7 @@ def usage(*, scaling_group: str | None = None, over: HistoryOptions = NOW, outpu
       sokovan usage
       sokovan usage --scaling-group gpu --json
       sokovan usage --last 24h --step 1h --by queue --slot cuda.device
+      sokovan usage --last 24h --of sessions
 
     Parameters
     ----------
@@ -103,7 +108,7 @@ def usage(*, scaling_group: str | None = None, over: HistoryOptions = NOW, outpu
     if over.last is not None:
         return _over_time(over, over.last, scaling_group, output)
     if over != NOW:
-        raise InvalidSetting("--step, --by and --slot need --last", hint="add --last 24h")
+        raise InvalidSetting("--step, --by, --slot and --of need --last", hint="add --last 24h")
     return list_all(output, COLUMNS, lambda client: client.usage.list(scaling_group=scaling_group))
 
 
@@ -120,7 +125,14 @@ def _over_time(over: HistoryOptions, last: str, scaling_group: str | None, outpu
     if over.by != "all":
         columns.insert(1, Column(over.by, lambda point: point.name))
     with output.client() as client:
-        found = client.usage.history(over.by, since=since, step=step, slot=over.slot, scaling_group=scaling_group)
+        found = client.usage.history(
+            over.by,
+            since=since,
+            step=step,
+            slot=over.slot,
+            scaling_group=scaling_group,
+            **({} if over.of == "slots" else {"of": over.of}),
+        )
     show_all(_points(found), columns, output.format(), name=lambda point: point.at)
     return OK
 

@@ -25,6 +25,20 @@ class UsageBy(StrEnum):
     SCALING_GROUP = auto()
 
 
+class UsageOf(StrEnum):
+    """The subject of a history: slots that were held, or numbers of sessions."""
+
+    SLOTS = auto()
+    SESSIONS = auto()
+
+
+class SessionLevel(StrEnum):
+    """Sessions that are counted over time; in place of a slot."""
+
+    RUNNING = auto()
+    WAITING = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class UsageWindow:
     """A time that is divided into steps, of which the last may be shorter.

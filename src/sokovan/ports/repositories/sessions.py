@@ -11,7 +11,7 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
+from sokovan.domain.owners.usage_history import UsageBy, UsageOf, UsageSeries, UsageWindow
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
@@ -154,11 +154,14 @@ class SessionRepository(Protocol):
         The most frequent ones first, at most `most` of them.
         """
 
-    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
+    async def usage_history(
+        self, wanted: SessionFilter, window: UsageWindow, by: UsageBy, of: UsageOf = UsageOf.SLOTS
+    ) -> Sequence[UsageSeries]:
         """The slots that matching sessions held in each step of a window.
 
         By name and slot. Exact, from the rows of the ledger, as long as their sessions are stored. Names and
-        slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored.
+        slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored. Of sessions,
+        a `SessionLevel` is in place of the slot; one that was started again counts as waiting until its last start.
         """
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:

@@ -232,6 +232,7 @@ class UsageHistoryOptions(TypedDict, total=False):
     until: str | None
     step: int | None
     slot: str | None
+    of: str | None
     queue: str | None
     scaling_group: str | None
     user: str | None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sokovan.wire.api.fleet import DeviceFiguresView
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckView:
@@ -126,7 +128,8 @@ class KernelUseView:
 
     `cpu_ms` is CPU time since the start, `memory_bytes` what is held now; `sampled_ms` is the
     time on the agent, since 1970. A figure that an agent cannot measure is null. `slots` are
-    those that the kernel asked for.
+    those that the kernel asked for. `devices` are those that it holds, with the figures of the
+    last heartbeat; of a device that several kernels share, they are those of all of them.
     """
 
     index: int
@@ -139,6 +142,7 @@ class KernelUseView:
     processes: int | None = None
     sampled_ms: int | None = None
     error: str | None = None
+    devices: dict[str, DeviceFiguresView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,13 @@ def test_usage_over_time_has_few_lines_unless_a_step_is_given(
     assert f"step={step_s}&" in f"{server.lines[0]}&"
 
 
+def test_sessions_over_time_are_requested(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET usage/history", {**HISTORY, "items": [{"name": "", "slot": "waiting", "used": [3, 4]}]})
+    lines = sokovan("usage", "--last", "2h", "--step", "1h", "--of", "sessions", "--utc")[1].splitlines()
+    assert [line.split()[1:] for line in lines] == [["SLOT", "USED"], ["waiting", "3"], ["waiting", "4"]]
+    assert "of=sessions" in server.lines[0]
+
+
 def test_steps_of_usage_need_a_time(server: CannedServer, sokovan: Sokovan) -> None:
     assert sokovan("usage", "--by", "queue")[0] == 2
     assert server.lines == []

@@ -18,7 +18,7 @@ from sokovan.api.mapping.times import DURATION_MAX_S, read_time, time_text
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.routes.parameters import TIME_MAX, SessionChoice, name_field
 from sokovan.domain.owners.past_usage import slot_weight, unit_of
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow, default_step_ms
+from sokovan.domain.owners.usage_history import UsageBy, UsageOf, UsageSeries, UsageWindow, default_step_ms
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.tenancy import UsageHistoryView, UsageSeriesView
 
@@ -34,7 +34,8 @@ class UsageHistoryQuery(SessionChoice):
     until: str | None = Field(default=None, max_length=TIME_MAX, description="To this time; now by default.")
     step: int | None = Field(default=None, ge=1, le=DURATION_MAX_S, description="Seconds of a step; 10 or more.")
     by: UsageBy = Field(default=UsageBy.ALL, description="The property of sessions that it is divided by.")
-    slot: str | None = name_field("Only this slot.")
+    of: UsageOf = Field(default=UsageOf.SLOTS, description="Slots that were held, or how many sessions ran and waited.")
+    slot: str | None = name_field("Only this slot; of sessions, running or waiting.")
 
     def window(self, now_ms: int) -> UsageWindow:
         """The window; it does not go beyond now. Raises InvalidSpec."""
@@ -63,30 +64,32 @@ class UsageHistoryRoutes:
         """Show the slots that sessions held over time, as means of equal steps.
 
         Of sessions that the caller may see. Exact as long as the sessions are stored; by default of the last 24 hours.
+        With `of=sessions`, the number of sessions that ran and that waited.
         """
         scope = visible_filter(principal_of(request.scope), query.filter())
 
         async def work(unit: UnitOfWork) -> UsageHistoryView:
             window = query.window(unit.now_ms)
-            found = await unit.sessions.usage_history(scope, window, query.by) if scope is not None else []
+            found = await unit.sessions.usage_history(scope, window, query.by, query.of) if scope is not None else []
             if scope is not None and not found:
                 await require_known(unit, scope)
-            return _history_view(window, query.by, [one for one in found if query.slot in {None, one.slot}])
+            return _history_view(window, query, [one for one in found if query.slot in {None, one.slot}])
 
         return json_response(await self._store.read(work))
 
 
-def _history_view(window: UsageWindow, by: UsageBy, series: Sequence[UsageSeries]) -> UsageHistoryView:
+def _history_view(window: UsageWindow, query: UsageHistoryQuery, series: Sequence[UsageSeries]) -> UsageHistoryView:
     # By device, then by core: those who held the most are listed.
     weight: Counter[str] = Counter()
     for one in series:
-        weight[one.name] += sum(one.used) * slot_weight(one.slot, {}) // unit_of(one.slot)
+        weighed = query.of is UsageOf.SLOTS
+        weight[one.name] += sum(one.used) * slot_weight(one.slot, {}) // unit_of(one.slot) if weighed else sum(one.used)
     listed = dict(weight.most_common(NAMES_LISTED))
     return UsageHistoryView(
         since=time_text(window.from_ms),
         until=time_text(window.to_ms),
         step_s=window.step_ms // 1000,
-        by=by.value,
+        by=query.by.value,
         items=[
             UsageSeriesView(name=one.name, slot=one.slot, used=list(one.used)) for one in series if one.name in listed
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query
@@ -12,10 +13,12 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import session_named
 from sokovan.api.context import ApiContext
+from sokovan.api.mapping.fleet import held_figures
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.kernel_use import KernelMeter, Measured
-from sokovan.domain.ids import SessionId
+from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.records import KernelRecord, SessionSummary
 from sokovan.ports.runtime import KernelUse
 from sokovan.ports.storage import UnitOfWork
@@ -31,7 +34,7 @@ class KernelUseRoutes:
 
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
-        self._store = dependencies.store
+        self._store, self._agents = dependencies.store, dependencies.agents
         self._meter = KernelMeter(dependencies.gateway, dependencies.clock)
 
     def operations(self) -> list[ApiOperation]:
@@ -56,7 +59,8 @@ class KernelUseRoutes:
         """Measure the CPU time, memory and processes of the kernels of a session.
 
         Agents are asked at most once per second for a kernel. One that cannot be measured has
-        an `error`. A rate is the difference of `cpu_ms` over that of `sampled_ms`.
+        an `error`. A rate is the difference of `cpu_ms` over that of `sampled_ms`. Figures of
+        devices are those of the last heartbeat.
         """
         principal = principal_of(request.scope)
         indexes = None if kernel is None else sorted({int(index) for index in kernel.split(",")})
@@ -69,12 +73,18 @@ class KernelUseRoutes:
 
         record, kernels = await self._store.read(work)
         uses = await self._meter.measured(kernels)
+        holding = [one for one in kernels if one.devices and one.status not in KERNEL.terminal]
+        states = {one: await self._agents.get(one) for one in {kernel.agent_id for kernel in holding} if one}
+        figures = {one.kernel_id: held_figures(one, states.get(one.agent_id or AgentId(""))) for one in holding}
         return json_response(
             SessionMetricsView(
                 session=str(record.session_id),
                 status=record.status.value,
                 size=record.spec.size,
-                items=[_view(one, use) for one, use in zip(kernels, uses, strict=True)],
+                items=[
+                    replace(_view(one, use), devices=figures.get(one.kernel_id, {}))
+                    for one, use in zip(kernels, uses, strict=True)
+                ],
             )
         )
 

@@ -19,6 +19,7 @@ from sokovan.sdk.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import KernelUseView, SessionMetricsView
+    from sokovan.wire.api.fleet import DeviceFiguresView
 
 # Agents measure a kernel at most once per second.
 PAUSE_S = 1.0
@@ -39,6 +40,7 @@ class KernelStats:
     sampled_ms: int | None
     slots: dict[str, int]
     error: str | None
+    devices: dict[str, DeviceFiguresView]
 
 
 def _of(used: str, limit: int, slot: str) -> str:
@@ -54,6 +56,16 @@ def _memory(stats: KernelStats) -> str:
     return NONE if held is None else _of(amount("mem", held), stats.slots.get("mem", 0), "mem")
 
 
+def _devices(stats: KernelStats) -> str:
+    """The mean use of its devices, and the memory of all of them."""
+    figures = stats.devices.values()
+    uses = [one.use_percent for one in figures if one.use_percent is not None]
+    held = [one.memory_used_bytes for one in figures if one.memory_used_bytes is not None]
+    limit = sum(one.memory_bytes or 0 for one in figures)
+    use = [f"{round(sum(uses) / len(uses))}%"] if uses else []
+    return " ".join([*use, *([_of(amount("mem", sum(held)), limit, "mem")] if held else [])]) or NONE
+
+
 COLUMNS: list[Column[KernelStats]] = [
     Column("kernel", lambda stats: str(stats.kernel)),
     Column("rank", lambda stats: or_none(stats.rank), wide=True),
@@ -62,6 +74,7 @@ COLUMNS: list[Column[KernelStats]] = [
     Column("cpu", _cpu),
     Column("memory", _memory),
     Column("processes", lambda stats: or_none(stats.processes)),
+    Column("devices", _devices),
     Column("problem", lambda stats: or_none(stats.error)),
 ]
 
@@ -77,8 +90,9 @@ def stats(
     """Show what the kernels of a session use.
 
     CPU is in cores between two measurements, one second apart; MEMORY is held now.
-    After the slash is what the kernel asked for. By default shows the first 64
-    kernels.
+    After the slash is what the kernel asked for. DEVICES is the mean use and the
+    memory of its devices, as their agent measured them last. By default shows the
+    first 64 kernels.
 
     For example:
       sokovan session stats ddp
@@ -137,6 +151,7 @@ def _stats(before: KernelUseView | None, now: KernelUseView) -> KernelStats:
         sampled_ms=now.sampled_ms,
         slots=now.slots,
         error=now.error,
+        devices=now.devices,
     )
 
 

@@ -30,10 +30,19 @@ async def test_callers_see_what_sessions_of_their_view_held_over_time(api: ApiHa
     assert (len(series["used"]), series["used"][0]) == (24, 0)
 
 
+async def test_callers_see_how_many_of_their_sessions_ran_and_waited(api: ApiHarness) -> None:
+    await api.run("ran-north", NORTH)
+    await api.submit("waited-south", SOUTH)
+    assert (NORTH, "running") in await history(api, "of=sessions&by=user", NORTH)
+    assert await history(api, "of=sessions&by=user&slot=running", SOUTH) != [(NORTH, "running")]
+    assert (SOUTH, "waiting") in await history(api, "of=sessions&by=user&slot=waiting", ADMIN)
+
+
 @pytest.mark.parametrize(
     ("query", "status"),
     [
         ("by=colour", 422),
+        ("of=kernels", 422),
         ("since=yesterday", 422),
         ("since=2030-01-01T00:00:00Z", 422),
         ("step=1", 422),

@@ -6,6 +6,7 @@ import pytest
 
 from sokovan.api.routes.streams.kernel_use import KERNELS_MAX
 from sokovan.domain.ids import AgentId, KernelId
+from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.ports.runtime import KernelUse
 from tests.unit.api.api_harness import ApiHarness, domain_admin, member
 
@@ -27,8 +28,20 @@ async def test_each_kernel_is_shown_with_its_use_and_what_it_asked_for(api: ApiH
         assert kernel["slots"]["cpu"] > 0
         assert {key: value for key, value in kernel.items() if key != "slots"} == {
             "index": 0, "rank": 0, "status": "running", "agent": "a1", "cpu_ms": 2500, "memory_bytes": 4096,
-            "processes": 3, "sampled_ms": 1000, "error": None,
+            "processes": 3, "sampled_ms": 1000, "error": None, "devices": {},
         }  # fmt: skip
+
+
+async def test_a_kernel_has_the_figures_of_its_own_devices(api: ApiHarness) -> None:
+    await api.run("deep", NORTH, slots={"cpu": 1, "cuda.device": 1})
+    [kernel] = (await api.cluster.session("deep")).kernels
+    [mine] = kernel.devices["cuda.device"]
+    figures = {mine: DeviceFigures(71, 3 << 30, 4 << 30, 64), "another": DeviceFigures(5)}
+    await api.states.put(AgentState(AgentId("a1"), 1, 1, devices=figures), ttl_s=60)
+    [found] = (await api.get("/sessions/deep/metrics", user=NORTH)).json()["items"]
+    assert found["devices"] == {
+        mine: {"use_percent": 71, "memory_used_bytes": 3 << 30, "memory_bytes": 4 << 30, "temperature_c": 64}
+    }
 
 
 @pytest.mark.slow

@@ -35,8 +35,23 @@ def test_cores_are_computed_from_two_measurements(server: CannedServer, sokovan:
     server.says(BY_ID, metrics(kernel(3000, 3700)))
     status, out, _ = sokovan("session", "stats", "ddp")
     head, line = out.splitlines()
-    assert (status, head.split()) == (0, ["KERNEL", "AGENT", "STATE", "CPU", "MEMORY", "PROCESSES", "PROBLEM"])
-    assert line.split() == ["0", "a1", "RUNNING", "1.50/2", "512MiB/4GiB", "3", "-"]
+    assert (status, head.split()) == (
+        0,
+        ["KERNEL", "AGENT", "STATE", "CPU", "MEMORY", "PROCESSES", "DEVICES", "PROBLEM"],
+    )
+    assert line.split() == ["0", "a1", "RUNNING", "1.50/2", "512MiB/4GiB", "3", "-", "-"]
+
+
+def test_devices_are_shown_with_their_mean_use_and_all_of_their_memory(server: CannedServer, sokovan: Sokovan) -> None:
+    figures = {
+        "gpu0": {"use_percent": 90, "memory_used_bytes": 30 << 30, "memory_bytes": 80 << 30},
+        "gpu1": {"use_percent": 71, "memory_used_bytes": 10 << 30, "memory_bytes": 80 << 30},
+        "gpu2": {"temperature_c": 40},
+    }
+    for path in (PATH, BY_ID):
+        server.says(path, metrics(kernel(1000, 700, devices=figures)))
+    _, out, _ = sokovan("session", "stats", "ddp")
+    assert "80% 40GiB/160GiB" in out.splitlines()[1]
 
 
 def test_the_same_as_json_for_chosen_kernels(server: CannedServer, sokovan: Sokovan) -> None:
@@ -57,7 +72,7 @@ def test_what_cannot_be_measured_or_compared_is_left_open(server: CannedServer, 
     _, out, err = sokovan("session", "stats", "ddp")
     lines = out.splitlines()
     assert lines[1].split()[3] == "-", "two answers with the same measurement have no rate"
-    assert lines[2].split() == ["1", "a1", "RUNNING", "-", "-", "-", "agent", "'a2':", "away"]
+    assert lines[2].split() == ["1", "a1", "RUNNING", "-", "-", "-", "-", "agent", "'a2':", "away"]
     assert "the first 2 of 70 kernels are shown" in err
 
 

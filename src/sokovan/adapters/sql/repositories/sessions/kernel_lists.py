@@ -1,4 +1,4 @@
-"""Kernels of sessions in figures, page by page, and the slots they held over time.
+"""Kernels of sessions in figures, page by page, and what sessions held over time.
 
 Lists of sessions use these: a session may have thousands of kernels.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -16,12 +17,20 @@ import sqlalchemy as sa
 from sokovan.adapters.sql.repositories.sessions.session_lists import conditions, without_invalid
 from sokovan.adapters.sql.repositories.sessions.session_rows import KERNEL_COLUMNS, kernel_record
 from sokovan.adapters.sql.repositories.sessions.session_summaries import CHUNK
-from sokovan.adapters.sql.rows import WHOLE
+from sokovan.adapters.sql.rows import TEXT, WHOLE
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.owners.usage_history import LedgerSum, UsageBy, UsageSeries, UsageWindow, mean_levels
+from sokovan.domain.owners.usage_history import (
+    LedgerSum,
+    SessionLevel,
+    UsageBy,
+    UsageOf,
+    UsageSeries,
+    UsageWindow,
+    mean_levels,
+)
 from sokovan.domain.records import KernelRecord, KernelSummary
 from sokovan.ports.repositories.sessions import SessionFilter
 
@@ -126,22 +135,70 @@ def _statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:  # n
     return counts, agents
 
 
+@dataclass(frozen=True, slots=True)
+class _Levels:
+    """Rows that raise a level at one time and lower it at another."""
+
+    slot: sa.ColumnElement[str]
+    amount: sa.ColumnElement[int]
+    rows: sa.FromClause
+    began: sa.ColumnElement[int]
+    ended: sa.ColumnElement[int]
+
+
+_HELD = _Levels(
+    slot=HELD_SLOTS.c.slot,
+    amount=HELD_SLOTS.c.amount,
+    rows=HELD_SLOTS.join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id).join(
+        SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id
+    ),
+    began=HELD_SLOTS.c.held_ms,
+    ended=HELD_SLOTS.c.freed_ms,
+)
+# One that waits to be started again keeps the time of its start.
+_STARTED = sa.case((SESSIONS.c.status == "pending", sa.null()), else_=SESSIONS.c.scheduled_ms)
+_ONE = sa.literal_column("1", WHOLE)
+_RUNNING = _Levels(sa.literal(SessionLevel.RUNNING.value, TEXT), _ONE, SESSIONS, _STARTED, SESSIONS.c.ended_ms)
+_WAITING = _Levels(
+    sa.literal(SessionLevel.WAITING.value, TEXT),
+    _ONE,
+    SESSIONS,
+    SESSIONS.c.submitted_ms,
+    sa.func.coalesce(_STARTED, SESSIONS.c.ended_ms),
+)
+
+
 async def read_series(
-    transaction: Transaction, wanted: SessionFilter, window: UsageWindow, by: UsageBy
+    transaction: Transaction, wanted: SessionFilter, window: UsageWindow, by: UsageBy, *, of: UsageOf
 ) -> list[UsageSeries]:
-    """The held slots of matching sessions, by name and slot. See the port."""
+    """Levels of matching sessions over time, by name and slot. See the port."""
     known = without_invalid(wanted)
     if known is None:
         return []
     name = sa.literal("") if by is UsageBy.ALL else SESSIONS.c[by.value]
-    held, freed = HELD_SLOTS.c.held_ms, HELD_SLOTS.c.freed_ms
-    chosen = conditions(known)
-    began = [held < window.from_ms, sa.or_(freed.is_(None), freed >= window.from_ms)]
+    found: list[UsageSeries] = []
+    for source in (_HELD,) if of is UsageOf.SLOTS else (_RUNNING, _WAITING):
+        found += await _read_levels(transaction, source, window, conditions(known), name=name)
+    return found
+
+
+async def _read_levels(
+    transaction: Transaction,
+    source: _Levels,
+    window: UsageWindow,
+    chosen: Sequence[sa.ColumnElement[bool]],
+    *,
+    name: sa.ColumnElement[str],
+) -> list[UsageSeries]:
+    began, ended = source.began, source.ended
+    before = [began < window.from_ms, sa.or_(ended.is_(None), ended >= window.from_ms)]
     levels: dict[_Key, int] = {}
-    for row in await transaction.fetch(_summed(name, None, window, [*began, *chosen])):
+    for row in await transaction.fetch(_summed(source, None, window, [*before, *chosen], name=name)):
         levels[row.name, row.slot] = int(row.amount)
-    taken = await _steps(transaction, _summed(name, held, window, [*_within(held, window), *chosen]))
-    given_back = await _steps(transaction, _summed(name, freed, window, [*_within(freed, window), *chosen]))
+    taken = await _steps(transaction, _summed(source, began, window, [*_within(began, window), *chosen], name=name))
+    given_back = await _steps(
+        transaction, _summed(source, ended, window, [*_within(ended, window), *chosen], name=name)
+    )
     return [
         UsageSeries(*key, mean_levels(window, levels.get(key, 0), taken.get(key, {}), given_back.get(key, {})))
         for key in sorted(levels.keys() | taken.keys())
@@ -153,24 +210,23 @@ def _within(column: sa.ColumnElement[int], window: UsageWindow) -> list[sa.Colum
 
 
 def _summed(
-    name: sa.ColumnElement[str],
+    source: _Levels,
     at: sa.ColumnElement[int] | None,
     window: UsageWindow,
     where: Sequence[sa.ColumnElement[bool]],
+    *,
+    name: sa.ColumnElement[str],
 ) -> sa.Select[Any]:
     """Sums of amounts by name and slot, and by the step of a time."""
-    groups: list[sa.ColumnElement[Any]] = [name.label("name"), HELD_SLOTS.c.slot.label("slot")]
-    sums: list[sa.ColumnElement[Any]] = [sa.func.sum(HELD_SLOTS.c.amount).label("amount")]
+    groups: list[sa.ColumnElement[Any]] = [name.label("name"), source.slot.label("slot")]
+    sums: list[sa.ColumnElement[Any]] = [sa.func.sum(source.amount).label("amount")]
     if at is not None:
         since = at - window.from_ms
         groups.append((since // window.step_ms).label("step"))
         # A product of bytes and milliseconds exceeds 64 bits.
-        sums.append(sa.func.sum(sa.cast(HELD_SLOTS.c.amount, sa.Float) * since).label("moment"))
-    joined = HELD_SLOTS.join(KERNELS, KERNELS.c.kernel_id == HELD_SLOTS.c.kernel_id).join(
-        SESSIONS, SESSIONS.c.session_id == KERNELS.c.session_id
-    )
+        sums.append(sa.func.sum(sa.cast(source.amount, sa.Float) * since).label("moment"))
     places: list[sa.ColumnElement[Any]] = [sa.literal_column(str(number + 1)) for number in range(len(groups))]
-    return sa.select(*groups, *sums).select_from(joined).where(*where).group_by(*places)
+    return sa.select(*groups, *sums).select_from(source.rows).where(*where).group_by(*places)
 
 
 async def _steps(transaction: Transaction, statement: sa.Select[Any]) -> dict[_Key, dict[int, LedgerSum]]:

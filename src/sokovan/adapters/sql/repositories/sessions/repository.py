@@ -31,7 +31,7 @@ from sokovan.domain.errors import Conflict, IllegalTransition, InvalidSpec, Obje
 from sokovan.domain.ids import SessionId, is_name
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.owners.usage_history import UsageBy, UsageSeries, UsageWindow
+from sokovan.domain.owners.usage_history import UsageBy, UsageOf, UsageSeries, UsageWindow
 from sokovan.domain.records import (
     Change,
     HistoryEntry,
@@ -171,9 +171,11 @@ class SqlSessions:
         """See the port."""
         return await session_lists.counts(self._transaction, wanted, by, most=most)
 
-    async def usage_history(self, wanted: SessionFilter, window: UsageWindow, by: UsageBy) -> Sequence[UsageSeries]:
+    async def usage_history(
+        self, wanted: SessionFilter, window: UsageWindow, by: UsageBy, of: UsageOf = UsageOf.SLOTS
+    ) -> Sequence[UsageSeries]:
         """See the port."""
-        return await kernel_lists.read_series(self._transaction, wanted, window, by)
+        return await kernel_lists.read_series(self._transaction, wanted, window, by, of=of)
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:
         """See the port."""
