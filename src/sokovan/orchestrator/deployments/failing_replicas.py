@@ -1,8 +1,9 @@
 """Replicas that pass their checks and fail their answers.
 
-Proxies say which ones fail again and again, and it is decided here whether they are replaced. One bad proxy, or a client whose requests fail
-anywhere, must not end replicas that are well: all proxies that use a replica must agree, most
-others of its revision must answer, and few are replaced, one after the other.
+Proxies say which ones fail again and again; here it is decided whether they are replaced. One
+bad proxy, or a client whose requests fail anywhere, must not end replicas that are well: all
+proxies that use a replica must agree, most others of its revision must answer, and few are
+replaced, one after the other.
 """
 
 from __future__ import annotations
