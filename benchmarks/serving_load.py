@@ -118,13 +118,13 @@ def process_at(port: int | None) -> int:
 
 
 @contextmanager
-def serving(replicas: int = 3, *arguments: str, **options: Any) -> Iterator[Serving]:
-    """A server whose deployment serves with so many replicas."""
+def serving(replicas: int = 3, *arguments: str, cpus: str = "0.05", **options: Any) -> Iterator[Serving]:
+    """A server whose deployment serves with so many replicas; none gets more than `cpus`."""
     # Engines of a server that was killed may still listen at ports of another run.
     first = 20_000 + os.getpid() % 90 * 100
     with server("--kernel-ports", f"{first}-{first + 99}") as started:
         client = Client(started.url, started.token)
-        small: dict[str, Any] = {"cpu": "0.05", "mem": "64MiB"}
+        small: dict[str, Any] = {"cpu": cpus, "mem": "64MiB"}
         revision = RevisionBody(engine="toy", arguments=list(arguments), resources=small)
         body = DeploymentBody(name=NAME, revision=revision, replicas_min=replicas, **options)
         client.deployments.create(body)
@@ -218,7 +218,8 @@ def modes() -> Figures:
 
 def mixed() -> Figures:
     """Replicas of six are killed, stopped, reset, answer 503 and hang, one after the other under one load."""
-    with serving(6, "--tokens-per-second", "200") as found:
+    # In the end one replica of six is left, and answers all requests.
+    with serving(6, "--tokens-per-second", "200", cpus="0.25") as found:
         headers = {"authorization": f"Bearer {found.target.key}"}
         url = f"{found.target.url}/d/{NAME}/toy/mode"
         stopped: list[int] = []

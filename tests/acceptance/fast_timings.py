@@ -26,8 +26,11 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import SessionRecord
+from sokovan.domain.serving.engine import EngineDefinition, UnknownEngine
 from sokovan.entrypoints.embedded import manager_runtime
-from sokovan.orchestrator.deployments import replica_targets
+from sokovan.orchestrator.deployments import replica_requests, replica_targets
+from sokovan.orchestrator.deployments.handlers import destroying, initialising
+from sokovan.orchestrator.routes.handlers import provisioning, terminating
 from sokovan.orchestrator.sessions.handlers import deadlines, heartbeats, prepare, start, terminate, watch
 from sokovan.orchestrator.sessions.launch import launches
 from sokovan.orchestrator.sessions.session_writer import SessionStep
@@ -43,10 +46,12 @@ class FastTimings:
     `deadlines` are seconds by state of kernels. An agent that is silent for `silence_s` is
     suspect, lost a second later, and its sessions fail a second after that. A file
     of the name `prepare`, `create`, `watch`, `terminate`, `deadlines` or `heartbeats` in the folder
-    `holds` holds back that work.
+    `holds` holds back that work, `initialising` the begin of deployments and `provisioning` that of
+    routes; `engines` is the loss of the plugins of all engines.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
-    `settled_s`. A session that was evicted once is tried again after `back_off_s`. The pip
+    `settled_s`. A session that was evicted once is tried again after `back_off_s`. A route without
+    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`. The pip
     of images is a link where `venvs_linked`.
     """
 
@@ -56,6 +61,7 @@ class FastTimings:
     lease_s: float | None = None
     settled_s: float | None = None
     back_off_s: int | None = None
+    serving_s: int | None = None
     processes_max: int | None = None
     venvs_linked: bool = False
     link_port: int | None = None
@@ -79,6 +85,10 @@ def apply_timings(timings: FastTimings) -> None:
         _put(replica_targets, SETTLED_MS=round(timings.settled_s * 1000))
     if timings.back_off_s is not None:
         _put(back_off, FIRST_S=timings.back_off_s)
+    if timings.serving_s is not None:
+        _put(provisioning, FAIL_AFTER_MS=timings.serving_s * 1000)
+        for handlers in (destroying, terminating):
+            _put(handlers, FORCE_AFTER_MS=timings.serving_s * 1000)
     if timings.holds:
         _make_holdable(Path(timings.holds))
     if timings.dies_after:
@@ -129,6 +139,8 @@ def _make_holdable(folder: Path) -> None:
         terminate.TerminateSessions,
         deadlines.EnforceDeadlines,
         heartbeats.HeartbeatMonitor,
+        initialising.InitialisingHandler,
+        provisioning.ProvisioningHandler,
     ):
         _put(handler, handle=_held(folder / handler.name, handler.handle))
     created = start.creation_step
@@ -139,6 +151,14 @@ def _make_holdable(folder: Path) -> None:
 
     for module in (prepare, start):
         _put(module, creation_step=creation_step)
+    defined = replica_requests.ReplicaRequests.definition
+
+    def definition(requests: replica_requests.ReplicaRequests, *arguments: Any) -> EngineDefinition:
+        if (folder / "engines").exists():
+            raise UnknownEngine("toy", ())
+        return defined(requests, *arguments)
+
+    _put(replica_requests.ReplicaRequests, definition=definition)
 
 
 def _held(file: Path, handle: Callable[..., Awaitable[bool]]) -> Callable[..., Awaitable[bool]]:

@@ -7,12 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from tests.acceptance.embedded import SOKOVAN, Embedded, until
 from tests.acceptance.endings import ended_well
@@ -170,13 +174,11 @@ with socket.create_server(("127.0.0.1", int(os.environ["SOKOVAN_PORT_WEB"]))) as
 """
 
 
-def test_an_application_of_a_session_is_opened_once_by_its_ticket(machine: Embedded) -> None:
-    small = ("--cpus", "0.2", "--mem", "64MiB")
-    command = ("--", sys.executable, "-c", PAGE)
-    assert machine.cli("run", "--detach", "--name", "page", "--port", "web", *small, *command).returncode == 0
-    machine.says("page", "serves")
-    opened = subprocess.Popen(
-        [SOKOVAN, "open", "page"],
+@contextmanager
+def opened(machine: Embedded, name: str) -> Iterator[tuple[SplitResult, Callable[..., httpx2.Response]]]:
+    """The address that `sokovan open` prints, and a way to ask there as its host."""
+    command = subprocess.Popen(
+        [SOKOVAN, "open", name],
         env=machine.environment,
         cwd=machine.folder,
         stdout=subprocess.PIPE,
@@ -184,14 +186,27 @@ def test_an_application_of_a_session_is_opened_once_by_its_ticket(machine: Embed
         text=True,
     )
     try:
-        assert opened.stdout is not None
-        url = urlsplit(opened.stdout.readline().strip())
-        assert url.netloc.startswith("web--")
+        assert command.stdout is not None
+        url = urlsplit(command.stdout.readline().strip())
 
         def ask(target: str, **fields: str) -> httpx2.Response:
             local, headers = f"http://127.0.0.1:{url.port}{target}", {"host": url.netloc, **fields}
             return httpx2.get(local, headers=headers, trust_env=False, timeout=60)
 
+        yield url, ask
+    finally:
+        command.send_signal(signal.SIGINT)
+        command.communicate(timeout=60)
+    assert command.returncode == 0
+
+
+def test_an_application_of_a_session_is_opened_once_by_its_ticket(machine: Embedded) -> None:
+    small = ("--cpus", "0.2", "--mem", "64MiB")
+    command = ("--", sys.executable, "-c", PAGE)
+    assert machine.cli("run", "--detach", "--name", "page", "--port", "web", *small, *command).returncode == 0
+    machine.says("page", "serves")
+    with opened(machine, "page") as (url, ask):
+        assert url.netloc.startswith("web--")
         ticket = f"{url.path}?{url.query}"
         assert ask("/").status_code == 403
         exchanged = ask(ticket)
@@ -214,7 +229,59 @@ def test_an_application_of_a_session_is_opened_once_by_its_ticket(machine: Embed
         gone = ask("/", cookie=cookie)
         assert gone.status_code == 502
         assert "The application does not answer: " in gone.text
-    finally:
-        opened.send_signal(signal.SIGINT)
-        opened.communicate(timeout=60)
-    assert opened.returncode == 0
+
+
+# The paths of code-server, and its rule that a WebSocket comes from a page of the host that was asked.
+EDITOR = """
+import http, os
+from websockets.datastructures import Headers
+from websockets.http11 import Response
+from websockets.sync.server import serve
+PAGES = {
+    "/?folder=/work": ("text/html", b"<script src='stable-1/static/out/vs/workbench.js'></script>"),
+    "/stable-1/static/out/vs/workbench.js": ("text/javascript", b"x" * 300_000),
+    "/_static/out/browser/serviceWorker.js": ("text/javascript", b"self"),
+    "/vscode-remote-resource?path=%2Fwork%2Fa%20b.txt": ("text/plain", b"a b"),
+}
+def page(_, asked):
+    if "upgrade" in asked.headers:
+        same = asked.headers.get("origin") == "http://" + asked.headers["host"]
+        return None if same else Response(403, "Forbidden", Headers({"Content-Length": "0"}), b"")
+    if asked.path == "/":
+        return Response(302, "Found", Headers({"Location": "./?folder=/work", "Content-Length": "0"}), b"")
+    kind, body = PAGES.get(asked.path, ("text/plain", b""))
+    fields = Headers({"Content-Type": kind, "Content-Length": str(len(body)), "Service-Worker-Allowed": "/"})
+    return Response(200 if body else 404, "As asked", fields, body)
+def echo(socket):
+    for message in socket:
+        socket.send(message)
+with serve(echo, "127.0.0.1", int(os.environ["SOKOVAN_PORT_WEB"]), process_request=page) as server:
+    print("serves", flush=True)
+    server.serve_forever()
+"""
+
+
+def test_an_editor_with_the_paths_and_sockets_of_code_server_is_opened(machine: Embedded) -> None:
+    small = ("--cpus", "0.2", "--mem", "64MiB")
+    command = ("--", sys.executable, "-c", EDITOR)
+    assert machine.cli("run", "--detach", "--name", "editor", "--port", "web", *small, *command).returncode == 0
+    machine.says("editor", "serves")
+    with opened(machine, "editor") as (url, ask):
+        cookie = ask(f"{url.path}?{url.query}").headers["set-cookie"].partition(";")[0]
+        assert ask("/", cookie=cookie).headers["location"] == "./?folder=/work", "it stays on its own origin"
+        assert "stable-1/static" in ask("/?folder=/work", cookie=cookie).text
+        assert len(ask("/stable-1/static/out/vs/workbench.js", cookie=cookie).content) == 300_000
+        worker = ask("/_static/out/browser/serviceWorker.js", cookie=cookie)
+        assert (worker.status_code, worker.headers["service-worker-allowed"]) == (200, "/")
+        assert ask("/vscode-remote-resource?path=%2Fwork%2Fa%20b.txt", cookie=cookie).text == "a b"
+        address, origin = f"ws://{url.netloc}/stable-1?reconnectionToken=1", f"http://{url.netloc}"
+        path = partial(socket.create_connection, ("127.0.0.1", url.port or 0))
+        fields = {"Cookie": cookie}
+        with connect(address, sock=path(), origin=Origin(origin), additional_headers=fields, proxy=None) as editor:
+            for message in ("hello", b"\0" * 200_000):
+                editor.send(message)
+                assert editor.recv(timeout=60) == message
+            assert editor.protocol.extensions, "messages are compressed, as between browsers and code-server"
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(address, sock=path(), origin=Origin("http://evil.example"), additional_headers=fields, proxy=None)
+    machine.end("editor")

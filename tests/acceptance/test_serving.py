@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -133,6 +134,37 @@ def test_an_update_to_replicas_that_answer_no_request_is_rolled_back_and_says_wh
     assert (view(server)["revision"]["number"], words(told)) == (before, 16)
     assert "failed: a request for one token got status 500" in server.cli("deployment", "why", NAME).stdout
     assert said in server.cli("deployment", "events", NAME).stdout
+
+
+def test_a_replica_that_passes_its_checks_and_cuts_its_answers_is_replaced(
+    served: tuple[Embedded, Mapping[str, Any]],
+) -> None:
+    server, told = served
+    number = view(server)["replicas_active"]
+    headers, root = {"authorization": f"Bearer {told['key']}"}, told["url"].removesuffix("/v1")
+    with httpx2.Client(headers=headers, timeout=60, trust_env=False) as client:
+        # One of them takes this call, and cuts its answers from now on; its probe succeeds.
+        assert client.post(f"{root}/d/{NAME}/toy/mode", json={"mode": "cut"}).json() == {"mode": "cut"}
+        prompts = (f"{number}, please" for number in itertools.count())
+
+        def replaced() -> bool:
+            for prompt in itertools.islice(prompts, 10):
+                body = {"model": NAME, "messages": [{"role": "user", "content": prompt}]}
+                answer = client.post(f"{told['url']}/chat/completions", json=body)
+                assert answer.status_code == 200, answer.text
+            return "answers-fail" in server.cli("deployment", "events", NAME).stdout
+
+        until(replaced, limit_s=LIMIT_S, what="it is replaced", tell=lambda: server.cli("route", "show", NAME).stdout)
+    until(
+        lambda: (
+            [one["after"] for one in server.cli_json("deployment", "events", NAME) if one["code"] == "answers-fail"]
+            == ["unhealthy", "draining", "failed"]
+        ),
+        limit_s=LIMIT_S,
+        what="its end is noted",
+    )
+    serves(server, number)
+    assert "answers failed" not in server.cli("deployment", "why", NAME).stdout
 
 
 def test_the_openai_client_asks_and_streams(served: tuple[Embedded, Mapping[str, Any]]) -> None:

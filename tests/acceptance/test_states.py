@@ -1,5 +1,7 @@
 """A stop and a deadline in every state of a session's life, also in those that last for a moment only.
 
+So for deployments and their routes.
+
 An agent that is paused answers nothing, so that whatever waits for it waits on. What does not
 wait for an agent is held back in the server; see fast_timings.py.
 """
@@ -7,17 +9,20 @@ wait for an agent is held back in the server; see fast_timings.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from sokovan.wire.serving.proxy_reports import ProxyReport
 from tests.acceptance.agent_process import AgentProcess
-from tests.acceptance.claims import shows
+from tests.acceptance.claims import shown_by, shows
 from tests.acceptance.embedded import Embedded, until
 from tests.acceptance.endings import ended_well
 from tests.acceptance.fast_timings import FastTimings
 from tests.acceptance.package_index import PackageIndex, package_index
+from tests.acceptance.test_serving_states import detached, removed, route_is
 from tests.kernels import relatives
 
 ONCE = {"attempts": 1}
@@ -26,6 +31,20 @@ TWICE = {"attempts": 2, "backoff": 0}
 SLEEPS = "import time; time.sleep(600)"
 # Long enough for every step on a busy machine that is not held back.
 DEADLINES = {"scheduled": 2, "preparing": 3, "pulling": 4, "prepared": 2, "creating": 3, "terminating": 1}
+SERVING_S = 3
+# A replica that does not serve within any of them.
+NEVER = ("--start-seconds", "600")
+BEFORE_IT_BEGINS = shown_by(
+    "test_a_deployment_is_scaled_and_deleted_before_it_begins",
+    deployment="pending:scale_requested pending:scaled pending:delete_requested",
+)
+FORCED = shown_by("test_a_deployment_whose_replicas_do_not_end_is_forced", deployment="destroying:forced")
+NOT_CONFIGURED = shown_by("test_a_route_is_deleted_before_it_is_configured", route="pending:delete_requested")
+NO_ENGINE = shown_by(
+    "test_a_route_whose_engine_is_gone_is_in_error_until_it_is_back", route="pending:configuration_refused"
+)
+TOO_LATE = shown_by("test_a_route_without_an_endpoint_in_time_is_in_error", route="provisioning:health_failed")
+UNHEARD = shown_by("test_a_proxy_that_does_not_acknowledge_delays_an_end_and_no_more", route="terminating:forced")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +56,8 @@ def index() -> Iterator[PackageIndex]:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("states")
-    server = Embedded(folder, timings=FastTimings(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds")))
+    timings = FastTimings(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds"), serving_s=SERVING_S)
+    server = Embedded(folder, timings=timings)
     agent = AgentProcess(server)
     with ended_well(server, agent):
         server.start("--no-agent")
@@ -289,3 +309,63 @@ def test_an_eviction_is_withdrawn_if_its_taker_is_gone_before_the_notice(server:
     server.settles(low)
     done = server.cli("scaling-group", "set", "default", "--option", "actions=null")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_deployment_is_scaled_and_deleted_before_it_begins(server: Embedded) -> None:
+    with server.held("initialising"):
+        identity = detached(server, "early", *NEVER)
+        assert server.cli("deployment", "scale", "early", "2").returncode == 0
+        until(lambda: server.cli_json("deployment", "show", "early")["replicas_desired"] == 2, what="it is scaled")
+        removed(server, "early")
+    BEFORE_IT_BEGINS(server, identity)
+
+
+def test_a_deployment_whose_replicas_do_not_end_is_forced(server: Embedded) -> None:
+    identity = detached(server, "stuck", *NEVER)
+    until(lambda: server.cli_json("deployment", "show", "stuck")["replicas"][0]["port"], what="its engine runs")
+    with server.held("terminate"):
+        removed(server, "stuck")
+    FORCED(server, identity)
+
+
+def test_a_route_is_deleted_before_it_is_configured(server: Embedded) -> None:
+    with server.held("provisioning"):
+        identity = detached(server, "unrouted", *NEVER)
+        route_is(server, "unrouted", "pending")
+        removed(server, "unrouted")
+    NOT_CONFIGURED(server, identity)
+
+
+def test_a_route_whose_engine_is_gone_is_in_error_until_it_is_back(server: Embedded) -> None:
+    with ExitStack() as gone:
+        with server.held("provisioning"):
+            identity = detached(server, "refused", "--tokens", "3")
+            route_is(server, "refused", "pending")
+            gone.enter_context(server.held("engines"))
+        route_is(server, "refused", "error")
+    route_is(server, "refused", "running")
+    removed(server, "refused")
+    NO_ENGINE(server, identity)
+
+
+def test_a_route_without_an_endpoint_in_time_is_in_error(server: Embedded) -> None:
+    identity = detached(server, "late", *NEVER)
+    route_is(server, "late", "error")
+    removed(server, "late")
+    TOO_LATE(server, identity)
+
+
+def test_a_proxy_that_does_not_acknowledge_delays_an_end_and_no_more(server: Embedded) -> None:
+    identity = detached(server, "unheard", *NEVER)
+    route_is(server, "unheard", "error")
+    key = (server.data / "proxy-token").read_text(encoding="ascii").strip()
+    stale = msgspec.json.encode(ProxyReport(proxy_id="stale", incarnation=1, epoch="", version=0))
+    assert server.cli("deployment", "rm", "unheard", "--yes").returncode == 0
+
+    def gone() -> bool:
+        reported = server.api("POST", "/serving/reports", content=stale, headers={"Authorization": f"Bearer {key}"})
+        assert reported.status_code == 200, reported.text
+        return "unheard" not in server.cli("deployment", "ls").stdout
+
+    until(gone, what="it is gone")
+    UNHEARD(server, identity)

@@ -1431,6 +1431,11 @@ export interface RouteEndpointView {
   served: number;
   error: string;
   waiting: number;
+  answers: number;
+  failures: number;
+  failing: boolean;
+  ejected: number;
+  ejections: number;
 }
 
 /** The share of the requests that one revision gets, in tenths of a percent. */

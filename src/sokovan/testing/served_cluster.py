@@ -60,7 +60,8 @@ class ScriptedProxy:
     """A proxy that reads the table and reports; a test decides what it observes.
 
     `health` gives the verdict on an endpoint; `outstanding` the requests under way at it;
-    `smokes` the smoke requests that failed at it in a row; `waiting` the requests in its queue.
+    `smokes` the smoke requests that failed at it in a row; `waiting` the requests in its queue;
+    `failing` whether its answers fail.
     """
 
     def __init__(self, store: Any, name: str = "proxy") -> None:
@@ -72,6 +73,7 @@ class ScriptedProxy:
         self.smokes: Callable[[str], int] = lambda _endpoint: 0
         self.outstanding: dict[str, int] = {}
         self.waiting: Callable[[str], int] = lambda _endpoint: 0
+        self.failing: Callable[[str], bool] = lambda _endpoint: False
         self.demand: dict[str, RouteDemand] = {}
 
     async def report(self) -> None:
@@ -89,6 +91,9 @@ class ScriptedProxy:
                 error="a request for one token got status 500" if self.smokes(endpoint.endpoint_id) else "",
                 smoke_failures=self.smokes(endpoint.endpoint_id),
                 waiting=self.waiting(endpoint.endpoint_id),
+                answers=20,
+                failures=20 if self.failing(endpoint.endpoint_id) else 0,
+                failing=self.failing(endpoint.endpoint_id),
             )
             for entry in self.entries.values()
             for endpoint in entry.endpoints

@@ -91,4 +91,9 @@ def _endpoint(entry: EndpointEntry, replica: ReplicaRecord, proxies: Sequence[Pr
         served=sum(one.served for one in reports),
         error=next((one.error for one in reports if one.error), ""),
         waiting=max((one.waiting for one in reports), default=0),
+        answers=sum(one.answers for one in reports),
+        failures=sum(one.failures for one in reports),
+        failing=any(one.failing for one in reports),
+        ejected=sum(one.ejected for one in reports),
+        ejections=sum(one.ejections for one in reports),
     )

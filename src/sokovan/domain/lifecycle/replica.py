@@ -93,6 +93,7 @@ REPLICA = TransitionTable(
         (_S.UNHEALTHY,   _T.EXITED,           _S.FAILED,      COORDINATOR),
         (_S.DRAINING,    _T.DRAINED,          _S.STOPPING,    COORDINATOR),
         (_S.DRAINING,    _T.DRAIN_EXPIRED,    _S.STOPPING,    COORDINATOR),
+        (_S.DRAINING,    _T.REPLACED,         _S.FAILED,      COORDINATOR),
         (_S.DRAINING,    _T.SESSION_ENDED,    _S.GONE,        COORDINATOR),
         (_S.STOPPING,    _T.SESSION_ENDED,    _S.GONE,        COORDINATOR),
     ],

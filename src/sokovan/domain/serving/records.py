@@ -132,7 +132,9 @@ class EndpointObservation:
     """The report of one proxy on one endpoint.
 
     `smoke_failures` counts the smoke requests that failed in a row. `waiting` are the requests
-    in the engine's own queue, those of other proxies too.
+    in the engine's own queue, those of other proxies too. Of the last `answers`, `failures`
+    failed; `failing`: again and again, while another endpoint answers. `ejected`: the proxy
+    sends it nothing for the time being; `ejections` counts how often.
     """
 
     healthy: bool | None
@@ -142,6 +144,11 @@ class EndpointObservation:
     error: str = ""
     smoke_failures: int = 0
     waiting: int = 0
+    answers: int = 0
+    failures: int = 0
+    failing: bool = False
+    ejected: bool = False
+    ejections: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaStatus
 from sokovan.domain.serving.deployment import DeploymentHealth, deployment_health
 from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord
-from sokovan.domain.serving.replica import is_crash_loop
+from sokovan.domain.serving.replica import CRASH_WINDOW_MS, is_crash_loop
+from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL, FailingReplica, failing_replicas
 from sokovan.orchestrator.deployments.serving_state import PROXY_TTL_MS
 
 # Reports of proxies that are younger are used.
@@ -39,11 +40,16 @@ class DeploymentExplanation:
 
 
 def explain_deployment(
-    record: DeploymentRecord, replicas: Sequence[ReplicaRecord], proxies: Sequence[ProxyRecord] = ()
+    record: DeploymentRecord,
+    replicas: Sequence[ReplicaRecord],
+    proxies: Sequence[ProxyRecord] = (),
+    *,
+    now_ms: int = 0,
 ) -> DeploymentExplanation:
     """The state of a deployment in words; `replicas` are live ones, then ended ones.
 
-    `proxies` are those that reported lately: they say what keeps an engine from serving.
+    `proxies` are those that reported lately: they say what keeps an engine from serving, and
+    whose answers fail.
     """
     desired = record.replicas_desired
     active = sum(one.status is ReplicaStatus.ACTIVE for one in replicas)
@@ -56,6 +62,11 @@ def explain_deployment(
         return DeploymentExplanation(health, "IDLE", "no replica is desired; the first request starts one")
     served = f"{active} of {desired} replicas serve"
     newest = max(failed, key=lambda one: one.since_ms, default=None)
+    failing = _failing(replicas, proxies, now_ms)
+    if failing:
+        said = tuple((one.replica, _failing_text(one)) for one in failing)
+        summary = f"{served}; the answers of {len(failing)} fail"
+        return DeploymentExplanation(health, "ANSWERS_FAIL", summary, (*said, *waiting), failed=newest)
     if active >= desired:
         # Replicas of a revision that did not come to serve: an update failed, or fails.
         update = newest if newest is not None and newest.place.revision > record.revision else None
@@ -70,8 +81,26 @@ def explain_deployment(
     return DeploymentExplanation(health, "REPLICAS_WAIT", summary, waiting, failed=newest)
 
 
+def _failing(replicas: Sequence[ReplicaRecord], proxies: Sequence[ProxyRecord], now_ms: int) -> list[FailingReplica]:
+    """The replicas that pass their checks and fail their answers."""
+    found: list[FailingReplica] = []
+    for revision in sorted({one.place.revision for one in replicas}):
+        some = [one for one in replicas if one.place.revision == revision]
+        failed = [one.since_ms for one in some if one.status is ReplicaStatus.FAILED]
+        lately = [at for at in failed if now_ms - at < CRASH_WINDOW_MS]
+        found += failing_replicas(some, proxies, failed_at_ms=lately, now_ms=now_ms)
+    return found
+
+
+def _failing_text(one: FailingReplica) -> str:
+    end = f"it is not replaced now: {one.kept}" if one.kept else "it is being replaced"
+    return f"{one.detail}; {end}"
+
+
 def _wait(replica: ReplicaRecord, proxies: Sequence[ProxyRecord]) -> str:
     """The reason of a wait, with the last problem that a proxy had with the replica."""
+    if replica.reason_code == ANSWERS_FAIL:
+        return f"{replica.reason}; it is being replaced"
     name = "" if replica.endpoint is None else replica.endpoint.endpoint_id
     errors = [proxy.endpoints[name].error for proxy in proxies if name in proxy.endpoints]
     said = next((one for one in errors if one), "")

@@ -61,6 +61,7 @@ class AttemptOwner(Protocol):
 
     message: RequestMessage
     begun_ms: int
+    key_id: str
 
     def tries_elsewhere(self, *, full: bool = False) -> bool:
         """Whether an error is not passed on, because the request is tried again or waits.
@@ -147,6 +148,7 @@ class Attempt:
         """Count a failure of the endpoint."""
         now_ms, endpoint = self._context.now_ms(), self.endpoint
         endpoint.last_error = cause
+        self.route.answer_failed(endpoint, self._owner.key_id, now_ms, cause=cause)
         self.route.counters_of(endpoint.entry.revision).failed += 1
         # A connection that was lost ejects at once only where another endpoint takes the requests.
         if cause in _ABSENT or (cause == "reset" and self.route.others_alive(endpoint, now_ms)):
@@ -268,7 +270,15 @@ class Attempt:
             self._whole = True
             self.route.served += 1
             self._counters.served += 1
+            self._count(relay.head.status, now_ms)
             self._owner.answered(keep_alive=relay.keep_alive)
+
+    def _count(self, status: int, now_ms: int) -> None:
+        """Count a whole answer, which may be an error of the engine."""
+        if status < 500:
+            self.route.answer_came(self.endpoint, self._owner.key_id, now_ms)
+        elif status not in FAILURE_STATUSES:  # those are counted already
+            self.route.answer_failed(self.endpoint, self._owner.key_id, now_ms, cause=f"status {status}")
 
     def upstream_lost(self, cause: str, *, reused: bool) -> None:
         """The connection ended too early."""

@@ -46,6 +46,9 @@ METRICS = {
     "ejections_total": ProxyMetric(
         "counter", ("project", "deployment", "endpoint", "cause"), "Ejections of an endpoint by cause."
     ),
+    "endpoint_failing": ProxyMetric(
+        "gauge", ("project", "deployment", "endpoint"), "1 while the answers of an endpoint fail again and again."
+    ),
     "connections": ProxyMetric("gauge", (), "Open connections of clients."),
     "held_bytes": ProxyMetric("gauge", (), "Bytes of bodies that are kept."),
     "table_version": ProxyMetric("gauge", (), "Version of the route table in force."),
@@ -100,6 +103,7 @@ def _route_samples(route: RouteState[Any], now_ms: int) -> Iterator[tuple[str, d
         if endpoint.entry.probe.metrics_path:
             yield "engine_waiting", place, endpoint.engine.waiting(now_ms)
         yield "endpoint_requests_total", place, endpoint.served
+        yield "endpoint_failing", place, int(endpoint.recent.failing(now_ms))
         for cause, count in sorted(endpoint.ejection.causes.items()):
             yield "ejections_total", {**place, "cause": cause}, count
 

@@ -8,6 +8,7 @@ from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
 from sokovan.proxy.routing.ejection import Ejection
 from sokovan.proxy.routing.engine_counts import EngineLoad
 from sokovan.proxy.routing.prefixes import PromptPrefixes
+from sokovan.proxy.routing.recent_answers import RecentAnswers
 from sokovan.wire.serving.proxy_reports import EndpointReport, ReportedHealth
 from sokovan.wire.serving.route_table import EndpointEntry
 
@@ -32,14 +33,15 @@ class EndpointState:
 
     __slots__ = (
         "address", "concurrency_max", "ejection", "engine", "entry", "full_at", "full_until_ms", "hash", "health",
-        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "secret", "served", "smoke_failures",
-        "smoked", "stalled",
+        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "recent", "secret", "served",
+        "smoke_failures", "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
         self.ejection = Ejection()
         self.health = HealthCounter()
         self.prefixes = PromptPrefixes()
+        self.recent = RecentAnswers()
         self.outstanding = 0
         self.served = 0
         self.engine = EngineLoad()
@@ -128,13 +130,21 @@ class EndpointState:
         self.health = self.health.observe(ok=ok, at_ms=now_ms, policy=HEALTH_POLICY)
         if not ok:
             self.last_error = error
-        # Refused or reset connections are over when a probe gets through.
-        elif self.ejection.active(now_ms) and self.ejection.cause in {"refused", "reset"}:
+        elif self.ejection.active(now_ms) and self._over(now_ms):
             self.ejection.lift()
+
+    def _over(self, now_ms: int) -> bool:
+        """Whether the cause of an ejection is over when a probe gets through.
+
+        Refused or reset connections are, unless it passes its probes and cuts its answers.
+        """
+        cause = self.ejection.cause
+        return cause == "refused" or (cause == "reset" and not self.recent.failing(now_ms))
 
     def report(self, now_ms: int) -> EndpointReport:
         """The observations for the manager."""
-        health = _REPORTED[self.health.verdict]
+        health, recent = _REPORTED[self.health.verdict], self.recent
+        failing, (answers, failures) = recent.failing(now_ms), recent.counts(now_ms)
         return EndpointReport(
             endpoint_id=self.entry.endpoint_id,
             health="unknown" if health == "healthy" and self.smoke_due else health,
@@ -142,7 +152,11 @@ class EndpointState:
             served=self.served,
             stalled=self.stalled,
             ejected=self.ejection.active(now_ms),
-            last_error=self.last_error[:2000],
+            last_error=(recent.cause if failing else self.last_error)[:2000],
             smoke_failures=self.smoke_failures,
             waiting=self.engine.waiting(now_ms),
+            answers=answers,
+            failures=failures,
+            failing=failing,
+            ejections=self.ejection.count,
         )

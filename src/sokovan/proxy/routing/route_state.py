@@ -17,6 +17,8 @@ from sokovan.wire.serving.route_table import RouteEntry
 W = TypeVar("W")
 
 CONCURRENCY_DEFAULT = 64
+# Keys whose answers failed lately, and are looked for at other endpoints.
+SUSPECTS_MAX = 64
 
 
 @dataclass(slots=True)
@@ -56,6 +58,7 @@ class RouteState(Generic[W]):
 
     __slots__ = (
         "arrived", "counters", "endpoints", "entry", "in_flight", "pools", "queue", "refused", "removed", "served",
+        "suspects",
     )  # fmt: skip
 
     def __init__(self, entry: RouteEntry) -> None:
@@ -65,6 +68,7 @@ class RouteState(Generic[W]):
         self.counters: dict[int, RevisionCounters] = {}
         self.in_flight = self.arrived = self.served = self.refused = 0
         self.removed = False
+        self.suspects: dict[str, list[EndpointState]] = {}
         self.replace(entry)
 
     def replace(self, entry: RouteEntry) -> None:
@@ -122,6 +126,26 @@ class RouteState(Generic[W]):
         return any(
             one is not endpoint and one.alive(now_ms) for pool in self.pools if pool.weight for one in pool.endpoints
         )
+
+    def answer_failed(self, endpoint: EndpointState, key_id: str, now_ms: int, *, cause: str) -> None:
+        """Count an answer to a key that failed."""
+        endpoint.recent.failed(now_ms, cause)
+        at = self.suspects.setdefault(key_id, [])
+        if endpoint not in at:
+            at.append(endpoint)
+        if len(self.suspects) > SUSPECTS_MAX:
+            del self.suspects[next(iter(self.suspects))]
+
+    def answer_came(self, endpoint: EndpointState, key_id: str, now_ms: int) -> None:
+        """Count a whole answer to a key.
+
+        If its answers failed at another endpoint, that endpoint did.
+        """
+        endpoint.recent.succeeded(now_ms)
+        if self.suspects:
+            for other in self.suspects.pop(key_id, ()):
+                if other is not endpoint:
+                    other.recent.answered_elsewhere()
 
     def warming(self) -> bool:
         """Whether a replica is about to become ACTIVE."""

@@ -30,7 +30,9 @@ class RouteEndpointView:
     """The endpoint of one replica, and the reports of proxies on it.
 
     `weight` is the one in effect. `healthy` is None while no proxy has checked it. Of the
-    requests that are `outstanding`, `waiting` are in the engine's own queue.
+    requests that are `outstanding`, `waiting` are in the engine's own queue. Of the last
+    `answers`, `failures` failed; `failing`: again and again, while another replica answers.
+    `ejected` proxies send it nothing for the time being; `ejections` counts how often.
     """
 
     replica: int
@@ -44,6 +46,11 @@ class RouteEndpointView:
     served: int = 0
     error: str = ""
     waiting: int = 0
+    answers: int = 0
+    failures: int = 0
+    failing: bool = False
+    ejected: int = 0
+    ejections: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ from sokovan.wire.serving.route_table import REVISIONS_MAX, ROUTES_MAX, Count, I
 REPORTS_PATH = "/api/v1/serving/reports"
 # Upper bounds in milliseconds of the counters of the time to the first byte; one more counts those above.
 FIRST_BYTE_BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+# How many of the last answers of an endpoint are counted.
+ANSWERS_MAX = 32
 USAGE_MAX = 10_000
 BUDGETS_MAX = 10_000
 
@@ -30,7 +32,9 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `stalled`: requests are outstanding and no byte has come for a minute, though the probe
     answers. `ejected`: the proxy sends it nothing for the time being. `smoke_failures` counts
     the smoke requests that failed in a row. `waiting` are the requests in the engine's own
-    queue, those of other proxies too.
+    queue, those of other proxies too. Of its last `answers` (ANSWERS_MAX at most), `failures`
+    failed. `failing`: it fails again and again, though its probe answers, and another endpoint
+    has answered a key whose answers failed here. `ejections` counts all of them.
     """
 
     endpoint_id: Identifier
@@ -42,6 +46,10 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_error: Sentence = ""
     smoke_failures: Count = 0
     waiting: Count = 0
+    answers: Count = 0
+    failures: Count = 0
+    failing: bool = False
+    ejections: Count = 0
 
 
 class RevisionReport(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,7 +23,7 @@ TABLE = drawn("""
     WARMING -> FAILED
     STOPPING -> GONE
 """)
-# One that does not serve yet needs no drain; a kernel may exit at any time.
+# One that does not serve yet needs no drain; a kernel may exit at any time; one whose answers fail has failed.
 ENDS_EARLY = drawn("""
     PENDING -> FAILED
     PENDING -> GONE
@@ -33,6 +33,7 @@ ENDS_EARLY = drawn("""
     UNHEALTHY -> FAILED
     UNHEALTHY -> DRAINING
     DRAINING -> GONE
+    DRAINING -> FAILED
 """)
 
 

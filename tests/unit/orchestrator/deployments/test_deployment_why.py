@@ -75,3 +75,28 @@ def test_a_replica_that_is_not_ready_says_what_a_proxy_found() -> None:
     proxy = ProxyRecord(proxy_id="p", incarnation=1, epoch="e", version=1, reported_ms=0, endpoints=found)
     [(_, said)] = explain_deployment(RECORD, [replace(warming, endpoint=endpoint), active], [proxy]).waiting
     assert said == "its engine runs and is not ready yet: the probe got status 503"
+
+
+def test_a_replica_whose_answers_fail_is_named_with_what_becomes_of_it() -> None:
+    bad, good = (
+        EndpointObservation(healthy=True, answers=20, failures=n, failing=n > 0, error="reset" if n else "")
+        for n in (20, 0)
+    )
+    some = [
+        replace(one, endpoint=Endpoint(KernelId(f"k{n}"), 1, AgentId("a1"), 8000))
+        for n, one in enumerate(replicas(S.ACTIVE, S.ACTIVE))
+    ]
+    proxy = ProxyRecord(
+        proxy_id="p", incarnation=1, epoch="e", version=1, reported_ms=0, endpoints={"k0.1": bad, "k1.1": good}
+    )
+    found = explain_deployment(RECORD, some, [proxy], now_ms=1_000_000)
+    assert (found.code, found.summary) == ("ANSWERS_FAIL", "2 of 2 replicas serve; the answers of 1 fail")
+    assert [text for _, text in found.waiting] == ["20 of its last 20 answers failed: reset; it is being replaced"]
+
+    failed = [replace(one, since_ms=990_000 + n) for n, one in enumerate(replicas(S.FAILED, S.FAILED))]
+    [(_, text)] = explain_deployment(RECORD, [*some, *failed], [proxy], now_ms=1_000_000).waiting
+    assert text.endswith("it is not replaced now: 2 replicas of its revision failed within 10 minutes")
+
+    replaced = replace(some[0], status=S.UNHEALTHY, reason_code="answers-fail", reason="20 of 20 failed")
+    [(_, text)] = explain_deployment(RECORD, [replaced, some[1]], [], now_ms=1_000_000).waiting
+    assert text == "20 of 20 failed; it is being replaced"

@@ -147,3 +147,27 @@ async def test_an_engine_that_is_full_is_passed_on_once_no_retry_is_left() -> No
             pass
 
         assert status_of(await proxy.send(call())) == 429
+
+
+async def cut(_request: SeenRequest, writer: asyncio.StreamWriter) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    writer.write(head + b"9\r\ndata: 1\n\n\r\n")
+    await writer.drain()
+    writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    ("answer", "failures"),
+    [(cut, 1), (reset, 1), (json_answer(b"{}", b"500 Oops"), 1), (json_answer(b"{}", b"503 Later"), 1),
+     (json_answer(b"{}", b"400 No"), 0), (json_answer(), 0)],
+)  # fmt: skip
+async def test_each_answer_is_counted_once_as_whole_or_failed(answer: Answer, failures: int) -> None:
+    async with (
+        engines(answer) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        assert (await proxy.send(call())).startswith(b"HTTP/1.1 ")
+        await proxy.until(lambda: not proxy.context.exchanges)
+
+        report = proxy.context.table.routes["deployment-1"].endpoints["k1.1"].report(proxy.context.now_ms())
+        assert (report.answers, report.failures) == (1, failures)

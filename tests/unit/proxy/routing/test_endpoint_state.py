@@ -125,3 +125,18 @@ def test_an_engine_that_is_full_without_a_request_of_ours_rests_for_a_moment() -
     assert state.free(RESTS_MS)
     state.rest(RESTS_MS)
     assert not state.free(RESTS_MS)
+
+
+def test_a_probe_does_not_bring_back_an_endpoint_that_cuts_answer_after_answer() -> None:
+    state = endpoint(1)
+    for now_ms in (*range(10), 6_000):
+        state.recent.failed(now_ms, "reset")
+    state.ejection.broken(6_000, "reset")
+    state.probed(6_001, ok=True)
+    assert state.alive(6_001), "as long as nobody else was answered, it may be the requests"
+
+    state.recent.answered_elsewhere()
+    state.ejection.broken(6_002, "reset")
+    state.probed(6_003, ok=True)
+    assert not state.alive(6_003)
+    assert state.alive(6_002 + 5_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.proxy.routing.route_state import RevisionCounters, RouteState
+from sokovan.proxy.routing.route_state import SUSPECTS_MAX, RevisionCounters, RouteState
 from sokovan.wire.serving.route_table import RevisionEntry
 from tests.unit.proxy.routing.states import endpoint, route
 
@@ -54,3 +54,30 @@ def test_a_report_has_demand_and_counters() -> None:
 
     report = state.report()
     assert (report.arrived, report.in_flight, report.queued, report.holding) == (5, 2, 1, True)
+
+
+def test_an_answer_to_the_same_key_elsewhere_says_whose_fault_a_failure_is() -> None:
+    state: RouteState[None] = RouteState(route(endpoint(1), endpoint(2), revisions=(RevisionEntry(1),)))
+    bad, good = state.endpoints["k001.1"], state.endpoints["k002.1"]
+    for now_ms in (*range(10), 6_000):
+        state.answer_failed(bad, "mine", now_ms, cause="reset")
+        state.answer_came(good, "yours", now_ms)
+    assert not bad.recent.failing(6_000), "the key whose answers fail was answered nowhere"
+    assert not bad.report(6_000).failing
+
+    state.answer_came(good, "mine", 6_001)
+    report = bad.report(6_001)
+    assert (report.failing, report.answers, report.failures, report.last_error) == (True, 11, 11, "reset")
+    assert not good.report(6_001).failing
+
+
+def test_an_endpoint_is_not_blamed_by_its_own_answers_and_few_keys_are_kept() -> None:
+    state: RouteState[None] = RouteState(route(endpoint(1), revisions=(RevisionEntry(1),)))
+    only = state.endpoints["k001.1"]
+    for number in range(200):
+        state.answer_failed(only, f"key-{number}", 100 * number, cause="reset")
+    assert len(state.suspects) == SUSPECTS_MAX
+    state.answer_came(only, "key-199", 20_000)
+    for _ in range(10):
+        state.answer_failed(only, "key-199", 30_000, cause="reset")
+    assert not only.recent.failing(30_000)

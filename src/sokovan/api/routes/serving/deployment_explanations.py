@@ -98,15 +98,16 @@ class DeploymentExplanationRoutes:
         """Explain why a deployment is not as desired, and which replica waits for what."""
         principal = principal_of(request.scope)
 
-        async def work(unit: UnitOfWork) -> tuple[DeploymentRecord, list[ReplicaRecord], Sequence[ProxyRecord]]:
+        async def work(unit: UnitOfWork) -> tuple[DeploymentRecord, list[ReplicaRecord], Sequence[ProxyRecord], int]:
             record = await deployment_named(unit, ref, principal)
             live = await unit.replicas.live(record.deployment_id)
             latest = await unit.replicas.newest(record.deployment_id, limit=LATEST_MAX)
             ended = [one for one in latest if one.replica_id not in {other.replica_id for other in live}]
-            return record, [*live, *ended], await unit.proxies.live(since_ms=unit.now_ms - REPORTED_MS)
+            proxies = await unit.proxies.live(since_ms=unit.now_ms - REPORTED_MS)
+            return record, [*live, *ended], proxies, unit.now_ms
 
-        record, replicas, proxies = await self._store.read(work)
-        found = explain_deployment(record, replicas, proxies)
+        record, replicas, proxies, now_ms = await self._store.read(work)
+        found = explain_deployment(record, replicas, proxies, now_ms=now_ms)
         explained = []
         for replica, summary in found.waiting[:EXPLAINED_MAX]:
             session, scope = replica.session_id, visible_filter(principal)

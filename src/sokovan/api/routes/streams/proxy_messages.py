@@ -183,6 +183,11 @@ def _record(report: ProxyReport) -> ProxyRecord:
                 error=one.last_error,
                 smoke_failures=one.smoke_failures,
                 waiting=one.waiting,
+                answers=one.answers,
+                failures=one.failures,
+                failing=one.failing,
+                ejected=one.ejected,
+                ejections=one.ejections,
             )
             for one in report.endpoints
         },

@@ -39,7 +39,7 @@ def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
     columns: list[Column[RouteView]] = [
         Column("name", lambda view: view.name),
         Column("state", lambda view: view.status.upper()),
-        Column("endpoints", lambda view: str(len(view.endpoints))),
+        Column("endpoints", _endpoints_text),
         Column("routing", lambda view: view.routing or formatting.NONE),
         Column("access", lambda view: view.access),
         Column("models", lambda view: ", ".join(view.models)),
@@ -175,6 +175,21 @@ def proxies_text(view: RouteView) -> str:
     return f"used by {view.acknowledged} of {view.proxies} proxies"
 
 
+def _endpoints_text(view: RouteView) -> str:
+    failing = sum(one.failing for one in view.endpoints)
+    return f"{len(view.endpoints)} ({failing} failing)" if failing else str(len(view.endpoints))
+
+
+def _note(one: RouteEndpointView) -> str:
+    """The last error, and how many answers failed if that is not the only one."""
+    parts = [one.error] if one.error else []
+    if one.failures:
+        parts.append(f"{one.failures} of the last {one.answers} answers failed")
+    if one.ejected:
+        parts.append("gets no requests for a while")
+    return "; ".join(parts)
+
+
 def _row(one: RouteEndpointView) -> tuple[str, ...]:
     healthy = {True: "yes", False: "no", None: "unknown"}[one.healthy]
     return (
@@ -187,7 +202,7 @@ def _row(one: RouteEndpointView) -> tuple[str, ...]:
         str(max(0, one.outstanding - one.waiting)),
         str(one.waiting),
         str(one.served),
-        one.error or "",
+        _note(one),
     )
 
 

@@ -10,6 +10,7 @@ from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import SessionSummary
 from sokovan.domain.serving.records import ReplicaRecord
 from sokovan.domain.session import SessionType
+from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
@@ -39,7 +40,8 @@ class RecoveryHandler:
             one
             for some in cycle.replicas.values()
             for one in some
-            if one.status is ReplicaStatus.UNHEALTHY and cycle.now_ms - one.since_ms >= REPLACE_AFTER_MS
+            if one.status is ReplicaStatus.UNHEALTHY
+            and (one.reason_code == ANSWERS_FAIL or cycle.now_ms - one.since_ms >= REPLACE_AFTER_MS)
         ]
         moved = await self._writer.each(self.name, overdue, self._replace)
         if cycle.now_ms - self._swept_ms >= SWEEP_MS:
@@ -52,6 +54,10 @@ class RecoveryHandler:
         self._swept_ms = 0
 
     async def _replace(self, replica: ReplicaRecord) -> bool:
+        if replica.reason_code == ANSWERS_FAIL:
+            # Some of its answers may come whole: they are waited for, as in any drain.
+            move = ReplicaMove(ReplicaTrigger.DRAIN_REQUESTED, ANSWERS_FAIL, replica.reason)
+            return await apply(self._writer, replica, move)
         detail = f"unhealthy for {REPLACE_AFTER_MS // 1000} s: {replica.reason}"
         return await apply(self._writer, replica, ReplicaMove(ReplicaTrigger.REPLACED, STAYED_UNHEALTHY, detail))
 

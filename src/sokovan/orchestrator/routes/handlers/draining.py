@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
 from sokovan.domain.serving.records import ReplicaRecord
+from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
@@ -26,6 +27,9 @@ class DrainingHandler:
 
         async def finish(replica: ReplicaRecord) -> bool:
             move = drain_move(cycle, replica)
+            if move is not None and replica.reason_code == ANSWERS_FAIL:
+                # It counts as a failure of its revision, so that attempts have an end.
+                move = ReplicaMove(ReplicaTrigger.REPLACED, ANSWERS_FAIL, replica.reason)
             return move is not None and await apply(self._writer, replica, move)
 
         return await self._writer.each(self.name, draining, finish)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
 from sokovan.domain.serving.records import EndpointObservation, ReplicaRecord, RouteRecord
+from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL, failing_replicas
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
 from sokovan.orchestrator.deployments.replica_targets import active
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
@@ -39,6 +40,8 @@ class HealthHandler:
         """Apply all verdicts."""
         replicas = [one for some in cycle.replicas.values() for one in some]
         moves = [(one, move) for one in replicas if (move := health_move(one, cycle.reports_on(one))) is not None]
+        if not moves:
+            moves = answer_moves(cycle)
         problems = await self._problems(cycle, moves)
 
         async def judge(pair: tuple[ReplicaRecord, ReplicaMove]) -> bool:
@@ -104,10 +107,30 @@ class HealthHandler:
         return await self._writer.run(work)
 
 
+def answer_moves(state: ServingState) -> list[tuple[ReplicaRecord, ReplicaMove]]:
+    """The transitions of replicas that pass their checks and fail their answers."""
+    if not any(one.failing for proxy in state.proxies for one in proxy.endpoints.values()):
+        return []
+    moves: list[tuple[ReplicaRecord, ReplicaMove]] = []
+    for deployment_id, number in state.revisions:
+        failed = [one.since_ms for one in state.failures.get((deployment_id, number), ())]
+        found = failing_replicas(
+            state.replicas_of(deployment_id, number), state.proxies, failed_at_ms=failed, now_ms=state.now_ms
+        )
+        moves += [
+            (one.replica, ReplicaMove(ReplicaTrigger.CHECKS_FAILED, ANSWERS_FAIL, one.detail))
+            for one in found
+            if not one.kept
+        ]
+    return moves
+
+
 def health_move(replica: ReplicaRecord, reports: list[EndpointObservation]) -> ReplicaMove | None:
     """The transition that the verdicts of proxies cause; None if there is none."""
     healthy = any(one.healthy and not one.stalled for one in reports)
     unhealthy = not healthy and any(one.healthy is False or one.stalled for one in reports)
+    if replica.status is ReplicaStatus.UNHEALTHY and replica.reason_code == ANSWERS_FAIL:
+        return None  # its checks have passed all the time
     if healthy and replica.status in {ReplicaStatus.WARMING, ReplicaStatus.UNHEALTHY}:
         return ReplicaMove(ReplicaTrigger.CHECKS_PASSED, CHECKS_PASSED)
     if unhealthy and replica.status is ReplicaStatus.ACTIVE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
 from sokovan.domain.serving.records import RouteRecord
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
@@ -24,7 +25,8 @@ class RunningHandler:
     async def handle(self, cycle: ServingState) -> bool:
         """Publish all entries that have changed."""
         # The route of a deployment that ends is published until its replicas have drained.
-        routes = [one for one in cycle.routes.values() if one.entry]
+        # One that could not be configured has no entry; it is tried again.
+        routes = [one for one in cycle.routes.values() if one.entry or one.status is RouteStatus.ERROR]
         return await self._writer.each(self.name, routes, lambda one: self._publish(cycle, one))
 
     def clear(self) -> None:
@@ -34,13 +36,18 @@ class RunningHandler:
         deployment = state.deployments.get(route.spec.deployment_id)
         if deployment is None:
             return False
-        entry = route_entry(state, deployment, self._define, self._tickets)
+        try:
+            entry = route_entry(state, deployment, self._define, self._tickets)
+        except SokovanError:
+            if route.entry:
+                raise
+            return False  # the history of the route says why
         text = entry_text(entry)
         if text == route.entry:
             return False
-        before = entry_of(route.entry)
-        is_move = route.status is RouteStatus.RUNNING and _endpoints(before) != _endpoints(entry)
-        change = self._writer.change(ENDPOINTS_CHANGED, f"{len(before.endpoints)} to {len(entry.endpoints)} endpoints")
+        before, after = _endpoints(entry_of(route.entry)) if route.entry else set(), _endpoints(entry)
+        is_move = route.status is RouteStatus.RUNNING and before != after
+        change = self._writer.change(ENDPOINTS_CHANGED, f"{len(before)} to {len(after)} endpoints")
 
         async def work(unit: UnitOfWork) -> bool:
             moved = await unit.routes.move(route, RouteTrigger.ENDPOINTS_CHANGED, change) if is_move else route

@@ -100,7 +100,18 @@ async def test_a_report_is_stored_and_its_usage_ingested_once(api: ApiHarness) -
         incarnation=2,
         epoch="e",
         version=4,
-        endpoints=(EndpointReport(endpoint_id="k.1", health="healthy", outstanding=1),),
+        endpoints=(
+            EndpointReport(
+                endpoint_id="k.1",
+                health="healthy",
+                outstanding=1,
+                answers=9,
+                failures=8,
+                failing=True,
+                ejected=True,
+                ejections=3,
+            ),
+        ),
         routes=(RouteReport(deployment_id="d", in_flight=2, queued=1),),
         usage=(usage,),
     )
@@ -113,7 +124,9 @@ async def test_a_report_is_stored_and_its_usage_ingested_once(api: ApiHarness) -
     [found] = [
         one for one in await api.cluster.store.read(lambda unit: unit.proxies.live(since_ms=0)) if one.proxy_id == "p1"
     ]
-    assert (found.version, found.endpoints["k.1"].healthy, found.routes["d"].queued) == (4, True, 1)
+    seen = found.endpoints["k.1"]
+    assert (found.version, seen.healthy, found.routes["d"].queued) == (4, True, 1)
+    assert (seen.answers, seen.failures, seen.failing, seen.ejected, seen.ejections) == (9, 8, True, True, 3)
     [total] = await api.cluster.store.read(lambda unit: unit.proxies.usage(DeploymentId("d"), since_minute=0))
     assert total.requests == 3
 

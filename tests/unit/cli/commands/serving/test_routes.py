@@ -44,3 +44,14 @@ def test_what_is_no_weight_is_a_usage_error(server: CannedServer, sokovan: Sokov
     assert sokovan("route", "set", "qwen", "--weight", "3")[0] == 2
     assert sokovan("route", "set", "qwen", "--weight", "0=much")[0] == 2
     assert not server.asked
+
+
+def test_a_replica_whose_answers_fail_is_seen_in_the_list_and_in_its_note(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    bad = replace(ROUTE.endpoints[0], error="reset", answers=20, failures=18, failing=True, ejected=1)
+    server.says("GET routes", {"items": [replace(ROUTE, endpoints=[bad])]})
+    server.says("GET deployments/qwen/route", replace(ROUTE, endpoints=[bad]))
+    assert "1 (1 failing)" in sokovan("route", "ls")[1]
+    note = "reset; 18 of the last 20 answers failed; gets no requests for a while"
+    assert sokovan("route", "show", "qwen")[1].splitlines()[-1].endswith(note)

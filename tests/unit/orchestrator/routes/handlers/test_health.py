@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from sokovan.domain.ids import DeploymentId, ReplicaId
@@ -52,6 +54,11 @@ def test_any_proxy_that_finds_it_healthy_is_enough(
 ) -> None:
     move = health_move(replica(ReplicaStatus(status)), reports)
     assert (None if move is None else move.trigger.value) == trigger
+
+
+def test_a_replica_whose_answers_fail_does_not_return_for_its_checks() -> None:
+    failing = dataclasses.replace(replica(ReplicaStatus.UNHEALTHY), reason_code="answers-fail")
+    assert health_move(failing, [GOOD]) is None
 
 
 @pytest.mark.slow

@@ -21,9 +21,15 @@ async def test_a_route_that_cannot_be_configured_is_in_error_and_recovers() -> N
         route = await cluster.route()
         assert route is not None
         assert route.status == "error"
-        [*_, last] = await cluster.store.read(lambda unit: unit.routes.history(route.spec.route_id))
+        identity = route.spec.route_id
+        [*_, last] = await cluster.store.read(lambda unit: unit.routes.history(identity))
         assert (last.trigger, last.change.code) == ("configuration_refused", "configuration-refused")
+        assert not cluster.failures, "it is tried again in each cycle, and that is no failure of the coordinator"
         cluster.define = define_plainly
+        await cluster.serve_for(30, step_s=10)
+        route = await cluster.route()
+        assert route is not None
+        assert (route.status, bool(route.entry)) == ("running", True)
 
 
 @pytest.mark.slow
