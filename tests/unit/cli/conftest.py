@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,10 @@ def sokovan(capsys: pytest.CaptureFixture[str]) -> Sokovan:
     """Runs a command line; gives its exit status, standard output and standard error."""
 
     def command(*words: str) -> tuple[int, str, str]:
-        status = run(list(words))
+        with pytest.MonkeyPatch.context() as patch:
+            # Commands of users do not load it, and the parser checks each value with it where it is loaded.
+            patch.delitem(sys.modules, "pydantic", raising=False)
+            status = run(list(words))
         return status, *capsys.readouterr()
 
     return command
