@@ -173,9 +173,11 @@ def _kill_after_commits(armed: Path, commits: int) -> None:
 
     async def run_and_kill(store: SqlStore, work: Any, **options: Any) -> Any:
         nonlocal left
+        # Looked for before the commit: who sees it may remove the file at once. A lease is renewed all the time,
+        # whatever happens to sessions.
+        is_counted = _exists(armed) and work.__module__ != leases.__name__
         result = await run(store, work, **options)
-        # A lease is renewed all the time, whatever happens to sessions.
-        if _exists(armed) and work.__module__ != leases.__name__:
+        if is_counted:
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

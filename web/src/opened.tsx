@@ -53,8 +53,10 @@ export function Opened({ here }: { here: string }) {
   const [at, id] = found(here);
   const [, setState] = useState(0);
   const [failed, setFailed] = useState(-1);
+  const Shown = read.get(at);
   useEffect(() => {
-    if (at < 0 || read.has(at)) return undefined;
+    // By what was shown, not by what is read by now: `expect` may have read it since, and nobody would show it.
+    if (at < 0 || Shown) return undefined;
     let left = false;
     open(at).then(
       () => left || setState((count) => count + 1),
@@ -65,7 +67,6 @@ export function Opened({ here }: { here: string }) {
     };
   }, [at]);
   if (at < 0) return <Empty title="There is no such page." />;
-  const Shown = read.get(at);
   if (Shown) return <Shown key={`${at} ${id}`} id={id} />;
   // A browser keeps what it could not read; a new page asks again.
   if (failed === at) return <ProblemBox problem={missing()} retry={() => location.reload()} />;

@@ -22,11 +22,11 @@ from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, PROCESS_LABEL
 from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.wire.api.bodies import Amount
+from sokovan.wire.api.explanations import DeviceFiguresView
 from sokovan.wire.api.fleet import (
     AgentFailureView,
     AgentView,
     BookingBody,
-    DeviceFiguresView,
     ImageBody,
     QueueBody,
     ScalingGroupBody,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sokovan.wire.api.fleet import DeviceFiguresView
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFiguresView:
+    """The use of a device as its agent measured it last; null where unknown."""
+
+    use_percent: int | None = None
+    memory_used_bytes: int | None = None
+    memory_bytes: int | None = None
+    temperature_c: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

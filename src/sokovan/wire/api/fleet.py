@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sokovan.wire.api.bodies import Amount, StrictBody
+from sokovan.wire.api.explanations import DeviceFiguresView
 
 # The label of fake agents.
 FAKE_LABEL = "sokovan.fake"
@@ -20,16 +21,6 @@ class AgentFailureView:
     session: str = ""
     user: str = ""
     detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFiguresView:
-    """The use of a device as its agent measured it last; null where unknown."""
-
-    use_percent: int | None = None
-    memory_used_bytes: int | None = None
-    memory_bytes: int | None = None
-    temperature_c: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

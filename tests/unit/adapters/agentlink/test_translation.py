@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from sokovan.adapters.agentlink.translation import gone_of, image_of, images_of, log_of, state_of
 from sokovan.agent.kernel_table import Token
 from sokovan.agent.link.translation import event_of, heartbeat_of, reply_of
@@ -34,11 +36,11 @@ FULL = CreateKernel(
 FIGURES = DeviceFigures(71, 3 << 30, 4 << 30, None)
 
 
-def test_a_launch_arrives_as_it_was_sent() -> None:
+def test_a_launch_arrives_as_it_was_sent_with_the_incarnation_of_its_agent() -> None:
     request = Request(number=1, incarnation=2, allowed_ms=100, command=FULL)
     arrived = decode(encode(request))
     assert isinstance(arrived, Request)
-    assert event_of(arrived, Token(1, 1)) == CreateRequested(Token(1, 1), 2, FULL)
+    assert event_of(arrived, Token(1, 1)) == CreateRequested(Token(1, 1), 2, replace(FULL, incarnation=2))
 
 
 def test_results_of_an_agent_arrive_unchanged() -> None:

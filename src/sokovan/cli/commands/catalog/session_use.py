@@ -18,8 +18,7 @@ from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from sokovan.wire.api.explanations import KernelUseView, SessionMetricsView
-    from sokovan.wire.api.fleet import DeviceFiguresView
+    from sokovan.wire.api.explanations import DeviceFiguresView, KernelUseView, SessionMetricsView
 
 # Agents measure a kernel at most once per second.
 PAUSE_S = 1.0
