@@ -398,6 +398,14 @@ export interface LogChunk {
   end: boolean;
 }
 
+/** The use of a device as its agent measured it last; null where unknown. */
+export interface DeviceFiguresView {
+  use_percent: number | null;
+  memory_used_bytes: number | null;
+  memory_bytes: number | null;
+  temperature_c: number | null;
+}
+
 /** One scheduling check and its result: ok, no, or short. */
 export interface CheckView {
   name: string;
@@ -523,14 +531,6 @@ export interface AgentFailureView {
   session: string;
   user: string;
   detail: string;
-}
-
-/** The use of a device as its agent measured it last; null where unknown. */
-export interface DeviceFiguresView {
-  use_percent: number | null;
-  memory_used_bytes: number | null;
-  memory_bytes: number | null;
-  temperature_c: number | null;
 }
 
 /** One agent. */

@@ -1,20 +1,23 @@
-"""Converts explanations and plans to wire types."""
+"""Converts explanations, plans and the use of devices to wire types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sokovan.api.mapping.times import time_text, time_text_or_none
+from sokovan.domain.records import KernelRecord
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
     PlannedSession,
     PlannedVictim,
     WaitingSummary,
 )
+from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.scheduling.trace import Check
 from sokovan.wire.api.explanations import (
     AheadView,
     CheckView,
+    DeviceFiguresView,
     PlacementView,
     PlanView,
     ReasonView,
@@ -102,3 +105,23 @@ def _victims(victims: Iterable[PlannedVictim]) -> list[VictimView]:
         VictimView(session=one.session, action=one.action, kernels=one.kernels, whole=one.whole, lost_slot_s=one.lost_s)
         for one in victims
     ]
+
+
+def device_figures(devices: Mapping[str, DeviceFigures]) -> dict[str, DeviceFiguresView]:
+    """The view of figures of devices."""
+    return {
+        name: DeviceFiguresView(
+            use_percent=one.use_percent,
+            memory_used_bytes=one.memory_used_bytes,
+            memory_bytes=one.memory_bytes,
+            temperature_c=one.temperature_c,
+        )
+        for name, one in devices.items()
+    }
+
+
+def held_figures(kernel: KernelRecord, state: AgentState | None) -> dict[str, DeviceFiguresView]:
+    """The figures of the devices that a kernel holds, as far as they are measured."""
+    known = {} if state is None else state.devices
+    held = [device for devices in kernel.devices.values() for device in devices]
+    return device_figures({device: known[device] for device in held if device in known})

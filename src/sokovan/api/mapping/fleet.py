@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from sokovan.api.mapping.explanations import device_figures
 from sokovan.api.mapping.times import read_time, time_text, time_text_or_none
 from sokovan.domain.cluster.agent import port_range, port_range_text
 from sokovan.domain.cluster.agent_health import AgentFailure
@@ -16,13 +16,12 @@ from sokovan.domain.constraints.taint import taints_of, without_taints
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.tenancy import Role
-from sokovan.domain.records import AgentRecord, KernelRecord
+from sokovan.domain.records import AgentRecord
 from sokovan.domain.slot_notation import format_amount, parse_amount, read_slots
 from sokovan.domain.slots import SlotLimits, checked_slot_name
 from sokovan.orchestrator.agent_registry import IDENTITY_LABEL, PROCESS_LABEL
-from sokovan.ports.agent_states import AgentState, DeviceFigures
+from sokovan.ports.agent_states import AgentState
 from sokovan.wire.api.bodies import Amount
-from sokovan.wire.api.explanations import DeviceFiguresView
 from sokovan.wire.api.fleet import (
     AgentFailureView,
     AgentView,
@@ -34,12 +33,12 @@ from sokovan.wire.api.fleet import (
 
 
 def agent_view(
-    record: AgentRecord, state: AgentState | None, *, connected: bool, seen_as: Role = Role.USER
+    record: AgentRecord, state: AgentState | None, *, connected: bool, seen_as: Role = Role.USER, measured: bool = False
 ) -> AgentView:
     """The view of an agent: its record and its last heartbeat.
 
-    The identity label, and whose starts failed, are shown to administrators only. The label
-    of the process is left out.
+    With `measured` it has what its devices do. The identity label, and whose starts failed,
+    are shown to administrators only. The label of the process is left out.
     """
     info = record.info
     hidden = (PROCESS_LABEL,) if seen_as is Role.ADMIN else (PROCESS_LABEL, IDENTITY_LABEL)
@@ -67,39 +66,17 @@ def agent_view(
         shard=info.shard,
         images=sorted(info.cached_images),
         device_faults=dict(info.health.faults),
+        devices=device_figures(state.devices) if measured and state is not None else {},
     )
 
 
-def measured_view(view: AgentView, state: AgentState | None) -> AgentView:
-    """The view with what its devices do."""
-    return replace(view, devices=device_figures({} if state is None else state.devices))
-
-
-def device_figures(devices: Mapping[str, DeviceFigures]) -> dict[str, DeviceFiguresView]:
-    """The view of figures of devices."""
-    return {
-        name: DeviceFiguresView(
-            use_percent=one.use_percent,
-            memory_used_bytes=one.memory_used_bytes,
-            memory_bytes=one.memory_bytes,
-            temperature_c=one.temperature_c,
-        )
-        for name, one in devices.items()
-    }
-
-
-def held_figures(kernel: KernelRecord, state: AgentState | None) -> dict[str, DeviceFiguresView]:
-    """The figures of the devices that a kernel holds, as far as they are measured."""
-    known = {} if state is None else state.devices
-    held = [device for devices in kernel.devices.values() for device in devices]
-    return device_figures({device: known[device] for device in held if device in known})
-
-
 def _failure_view(failure: AgentFailure, seen_as: Role) -> AgentFailureView:
-    view = AgentFailureView(at=time_text(failure.at_ms), code=failure.code)
+    at = time_text(failure.at_ms)
     if seen_as is not Role.ADMIN:
-        return view
-    return replace(view, session=failure.session_id, user=failure.user, detail=failure.detail)
+        return AgentFailureView(at=at, code=failure.code)
+    return AgentFailureView(
+        at=at, code=failure.code, session=failure.session_id, user=failure.user, detail=failure.detail
+    )
 
 
 def scaling_group_view(group: ScalingGroup) -> ScalingGroupBody:

@@ -10,7 +10,7 @@ from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import agent_named, require_role
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.agent_actions import UNDRAIN, requested_transition
-from sokovan.api.mapping.fleet import agent_view, measured_view
+from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
@@ -69,7 +69,7 @@ class AgentRoutes:
         """Show an agent."""
         record = await self._store.read(lambda unit: agent_named(unit, name))
         state = await self._agents.get(record.info.agent_id)
-        return json_response(measured_view(self._view(request, record, state), state))
+        return json_response(self._view(request, record, state, measured=True))
 
     async def history(self, name: Name) -> Response:
         """Show the history of an agent."""
@@ -106,6 +106,8 @@ class AgentRoutes:
         await self._hints.set(SESSIONS_HINT)
         return json_response(self._view(request, record, await self._agents.get(record.info.agent_id)))
 
-    def _view(self, request: Request, record: AgentRecord, state: AgentState | None) -> AgentView:
-        connected = self._gateway.connected(record.info.agent_id)
-        return agent_view(record, state, connected=connected, seen_as=principal_of(request.scope).subject.role)
+    def _view(
+        self, request: Request, record: AgentRecord, state: AgentState | None, *, measured: bool = False
+    ) -> AgentView:
+        connected, role = self._gateway.connected(record.info.agent_id), principal_of(request.scope).subject.role
+        return agent_view(record, state, connected=connected, seen_as=role, measured=measured)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import session_named
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.fleet import held_figures
+from sokovan.api.mapping.explanations import held_figures
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.kernel_use import KernelMeter, Measured

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql import migration
 from sokovan.adapters.sql.database import Database, DatabaseSettings
-from sokovan.adapters.sql.migrations import v0040_replaced_replicas
+from sokovan.adapters.sql.migrations import v0040_replica_moves
 from tests.unit.adapters.sql.migrations.stepping import Backend
 
 MOVE = "'draining>failed'"
@@ -33,7 +33,7 @@ async def test_an_existing_database_lets_draining_replicas_fail(
     database = Database(DatabaseSettings(backend.url(request)), clock=SystemClock())
     try:
         await migration.upgrade(database)
-        await migration.downgrade(database, v0040_replaced_replicas.down_revision or "base")
+        await migration.downgrade(database, v0040_replica_moves.down_revision or "base")
         assert await allowing(database) is False
         await migration.upgrade(database)
         assert await allowing(database) is True
