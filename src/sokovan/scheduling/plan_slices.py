@@ -9,7 +9,7 @@ from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import OwnerUsage, SessionWorkload, SystemSnapshot, agents_holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +81,9 @@ def with_planned(
                 slots.append(kernel.slots)
         if session.session_type.is_charged:
             of_owners[session.owner] = slots, count + session.waits
-    agents = tuple(
-        [
-            replace(
-                agent,
-                occupied_slots=total([agent.occupied_slots, *on_agents[agent.agent_id]]),
-                kernel_count=agent.kernel_count + len(on_agents[agent.agent_id]),
-            )
-            if agent.agent_id in on_agents
-            else agent
-            for agent in snapshot.agents
-        ]
-    )
     changed = with_sessions(snapshot, sessions)
     tree = vars(changed).get("tree")
+    agents = agents_holding(snapshot.agents, on_agents)
     changed = replace(changed, agents=agents, usage=_usage(snapshot, of_owners))
     if tree is not None:  # the same agents are in it
         vars(changed)["tree"] = tree

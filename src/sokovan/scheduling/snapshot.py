@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sokovan.domain.cluster.agent import AgentInfo
@@ -24,7 +24,7 @@ from sokovan.domain.session import (
     SessionType,
     TopologyConstraint,
 )
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot, needs_master_port
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, needs_master_port, total
 
 __all__ = [
     "NEVER_MS",
@@ -254,6 +254,24 @@ class SystemSnapshot:
     def tree(self) -> HyperNodeTree:
         """The HyperNodes as a tree over the agents. Raises InvalidTopology."""
         return HyperNodeTree((agent.agent_id for agent in self.agents), self.hypernodes)
+
+
+def agents_holding(
+    agents: Iterable[AgentInfo], more: Mapping[AgentId, Sequence[ResourceSlot]]
+) -> tuple[AgentInfo, ...]:
+    """The agents with more kernels, each of these slots."""
+    return tuple(
+        [
+            replace(
+                agent,
+                occupied_slots=total([agent.occupied_slots, *more[agent.agent_id]]),
+                kernel_count=agent.kernel_count + len(more[agent.agent_id]),
+            )
+            if agent.agent_id in more
+            else agent
+            for agent in agents
+        ]
+    )
 
 
 def latest_start(session: SessionWorkload) -> int | None:

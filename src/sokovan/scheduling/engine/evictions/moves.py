@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sokovan.domain.ids import AgentId
-from sokovan.domain.slots import ResourceSlot, total
+from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions, demand_of
 from sokovan.scheduling.engine.evictions.trial import EvictingEngine, Proof, UsageTakenOff
 from sokovan.scheduling.engine.evictions.victims import VictimTable, loss_slots
@@ -20,7 +20,7 @@ from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.plan import Relocation
-from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
+from sokovan.scheduling.snapshot import Reservation, SystemSnapshot, agents_holding
 
 
 class MoveTrial:
@@ -143,17 +143,7 @@ def with_room_held(snapshot: SystemSnapshot, moving: Sequence[Reservation]) -> S
         first = next(iter(kernels.values()))
         for kernel_id, agent_id in reservation.kernels:
             held.setdefault(agent_id, []).append(kernels.get(kernel_id, first).slots)
-    agents = tuple(
-        replace(
-            agent,
-            occupied_slots=total([agent.occupied_slots, *held[agent.agent_id]]),
-            kernel_count=agent.kernel_count + len(held[agent.agent_id]),
-        )
-        if agent.agent_id in held
-        else agent
-        for agent in snapshot.agents
-    )
-    return replace(snapshot, agents=agents)
+    return replace(snapshot, agents=agents_holding(snapshot.agents, held))
 
 
 def has_scattered_room(workspace: Workspace, pending: PendingSession) -> bool:
