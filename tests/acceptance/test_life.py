@@ -10,7 +10,7 @@ import pytest
 
 from sokovan.adapters.local.clock import SystemClock
 from tests.acceptance.claims import shows
-from tests.acceptance.embedded import ENDED, SMALL, SOKOVAN, Embedded, until
+from tests.acceptance.embedded import SMALL, SOKOVAN, Embedded, until
 
 SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 
@@ -119,7 +119,7 @@ def test_a_user_sees_what_a_session_uses_and_other_users_do_not(server: Embedded
     theirs = {"SOKOVAN_URL": str(server.about["url"]), "SOKOVAN_TOKEN": key}
     assert server.cli("session", "stats", "burns", **theirs).returncode == 3
     server.end("burns", forced=True)
-    server.reaches("burns", *ENDED)
+    server.settles("burns")
     [ended] = server.cli_json("session", "stats", "burns")
     assert (ended["cpu_ms"], ended["error"]) == (None, "the kernel has ended")
 

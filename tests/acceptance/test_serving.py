@@ -56,7 +56,12 @@ def view(server: Embedded) -> Mapping[str, Any]:
 
 
 def serves(server: Embedded, replicas: int) -> None:
-    until(lambda: view(server)["replicas_active"] == replicas, limit_s=LIMIT_S, what=f"{replicas} replicas serve")
+    until(
+        lambda: view(server)["replicas_active"] == replicas,
+        limit_s=LIMIT_S,
+        what=f"{replicas} replicas serve",
+        tell=lambda: f"{view(server)}\n{server.cli('deployment', 'events', NAME).stdout}",
+    )
 
 
 def asked(told: Mapping[str, Any], key: str = "") -> httpx2.Response:

@@ -13,6 +13,7 @@ PORT_RANGE = (1, 65_535)
 # The delay before the next attempt at a place, after failures in a row.
 RESTART_DELAY = RetryDelay(first_ms=10_000, most_ms=300_000)
 # So many failures of a revision within the window stop further attempts until one of them is older.
+# Each replica that serves forgives one more: a large deployment that loses a machine starts others at once.
 CRASHES_MAX, CRASH_WINDOW_MS = 3, 600_000
 
 
@@ -42,13 +43,13 @@ class Endpoint:
         return f"{self.kernel_id}.{self.attempt}"
 
 
-def is_crash_loop(failed_at_ms: Sequence[int], now_ms: int) -> bool:
+def is_crash_loop(failed_at_ms: Sequence[int], now_ms: int, *, serving: int = 0) -> bool:
     """Whether so many replicas of a revision failed lately that no more are started."""
-    return sum(now_ms - at < CRASH_WINDOW_MS for at in failed_at_ms) >= CRASHES_MAX
+    return sum(now_ms - at < CRASH_WINDOW_MS for at in failed_at_ms) >= CRASHES_MAX + serving
 
 
-def restart_due_ms(failed_at_ms: Sequence[int]) -> int:
+def restart_due_ms(failed_at_ms: Sequence[int], *, serving: int = 0) -> int:
     """When the next replica may start after these failures; 0 without any."""
     if not failed_at_ms:
         return 0
-    return max(failed_at_ms) + RESTART_DELAY.delay_ms(len(failed_at_ms))
+    return max(failed_at_ms) + RESTART_DELAY.delay_ms(max(1, len(failed_at_ms) - serving))

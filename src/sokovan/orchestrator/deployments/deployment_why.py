@@ -73,7 +73,7 @@ def explain_deployment(
         return DeploymentExplanation(health, "SERVING", served, failed=update)
     if newest is not None and not waiting:
         at = [one.since_ms for one in failed]
-        loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms) else ""
+        loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms, serving=active) else ""
         reason = newest.reason or newest.reason_code
         summary = f"{served}; the last one failed: {reason}{loop}"
         return DeploymentExplanation(health, "REPLICAS_FAIL", summary, failed=newest)

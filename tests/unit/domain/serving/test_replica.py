@@ -43,3 +43,10 @@ def test_three_failures_in_ten_minutes_are_a_crash_loop() -> None:
     assert is_crash_loop([0, 1, 2], 2)
     assert is_crash_loop([0, 1, 2], 599_999)
     assert not is_crash_loop([0, 1, 2], 600_000)
+
+
+def test_replicas_that_serve_forgive_as_many_failures() -> None:
+    assert not is_crash_loop([0, 1, 2], 2, serving=1)
+    assert is_crash_loop([0, 1, 2, 3], 3, serving=1)
+    assert restart_due_ms([0] * 6, serving=5) == restart_due_ms([0]) == 10_000
+    assert restart_due_ms([0] * 2, serving=90) == 10_000, "a failure is never answered at once"

@@ -89,12 +89,13 @@ class ReplicaHandler:
     async def _create(self, state: ServingState, deployment: DeploymentRecord, revision: int, missing: int) -> bool:
         """Store new replicas, unless earlier ones failed too recently or too often."""
         failed = [one.since_ms for one in state.failures.get((deployment.deployment_id, revision), ())]
-        if is_crash_loop(failed, state.now_ms):
+        replicas = state.replicas_of(deployment.deployment_id, revision)
+        serving = sum(one.status is ReplicaStatus.ACTIVE for one in replicas)
+        if is_crash_loop(failed, state.now_ms, serving=serving):
             await self._note_crash_loop(state, deployment, revision)
             return False
-        if state.now_ms < restart_due_ms(failed):
+        if state.now_ms < restart_due_ms(failed, serving=serving):
             return False
-        replicas = state.replicas_of(deployment.deployment_id, revision)
         change = self._writer.change()
 
         async def work(unit: UnitOfWork) -> bool:

@@ -54,6 +54,20 @@ async def test_three_failures_in_ten_minutes_stop_further_attempts() -> None:
         assert await cluster.statuses() == ["active"]
 
 
+async def test_a_deployment_that_serves_replaces_three_replicas_that_fail_at_once() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy(replicas=5)
+        await cluster.converge()
+        [agent] = cluster.agents.all.values()
+        for kernel in list(agent.running())[:3]:
+            await agent.ends(kernel, code=1)
+        await cluster.converge()
+        assert await cluster.statuses() == ["active"] * 2
+        await cluster.serve_for(11)
+        assert await cluster.statuses() == ["active"] * 5
+        assert CRASH_LOOP not in await codes(cluster)
+
+
 def codes_of_loop(found: list[str]) -> list[str]:
     return [code for code in found if code == CRASH_LOOP]
 
