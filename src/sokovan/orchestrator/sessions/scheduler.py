@@ -17,7 +17,7 @@ from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
-from sokovan.scheduling.engine.timing.passing_time import depends_on_time
+from sokovan.scheduling.cycle_timing import depends_on_time
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of

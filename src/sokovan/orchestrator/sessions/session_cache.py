@@ -142,8 +142,8 @@ class BulkSessions:
 class SessionCache:
     """Caches live sessions; `changed` is called for each session that changed.
 
-    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread, `statuses`
-    how many sessions have which. `bulk`
+    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread, `begun`
+    those of which not all kernels wait, and `statuses` how many have which. `bulk`
     sessions seem to need nothing while they are hidden; `unfinished` are those of which a
     handler left kernels for the next cycle.
     """
@@ -154,8 +154,8 @@ class SessionCache:
         self.unfinished: dict[SessionId, None] = {}
         self._changed = changed
         self._sessions: dict[SessionId, SessionRecord] = {}
-        # Those of which a kernel has left the queue: sessions that only wait may be very many.
-        self._begun: dict[SessionId, SessionRecord] = {}
+        # Without those of which all kernels wait, which may be very many.
+        self.begun: dict[SessionId, SessionRecord] = {}
         self.statuses: Counter[SessionStatus] = Counter()
         self._needs: dict[SessionId, frozenset[Need]] = {}
         # Dictionaries and not sets, for a deterministic order of iteration.
@@ -191,7 +191,7 @@ class SessionCache:
     def clear(self) -> None:
         """Remove everything."""
         self._sessions.clear()
-        self._begun.clear()
+        self.begun.clear()
         self.statuses.clear()
         self.bulk.clear()
         self.unfinished.clear()
@@ -226,10 +226,6 @@ class SessionCache:
         """Whether a session needs this work."""
         return session_id in self._by_need[need]
 
-    def begun(self) -> list[SessionRecord]:
-        """Every live session but those of which all kernels still wait."""
-        return list(self._begun.values())
-
     def all(self) -> Iterator[SessionRecord]:
         """Every live session."""
         return iter(list(self._sessions.values()))
@@ -257,7 +253,7 @@ class SessionCache:
         self._sessions[session_id] = record
         self.statuses[record.status] += 1
         if not _only_waits(record):
-            self._begun[session_id] = record
+            self.begun[session_id] = record
         self._needs[session_id] = needs_of(record)
         self.bulk.add(record, self._needs[session_id])
         for need in self._needs[session_id]:
@@ -265,7 +261,7 @@ class SessionCache:
 
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
-        self._begun.pop(record.session_id, None)
+        self.begun.pop(record.session_id, None)
         self.statuses[record.status] -= 1
         self.bulk.remove(record)
         for need in self._needs.pop(record.session_id):

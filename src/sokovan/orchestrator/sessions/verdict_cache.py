@@ -85,7 +85,7 @@ class VerdictCache:
         await self._write(known, chosen, held)
 
     async def write_rest(self) -> None:
-        """Store what the last cycle left, a part of it. Raises FencedOut, StoreUnavailable."""
+        """Store some of what the last cycle left. Raises FencedOut, StoreUnavailable."""
         now_ms = self._clock.monotonic_ms()
         for group, (rest, held) in list(self._rest.items()):
             known, some = self._written.setdefault(group, {}), rest[:_WRITES_MAX]

@@ -78,10 +78,10 @@ def test_sessions_that_only_wait_have_not_begun() -> None:
         start=1,
     ):
         cache.put(session(*kernels, version=version))
-        assert bool(cache.begun()) is begun
+        assert bool(cache.begun) is begun
     assert {status: count for status, count in cache.statuses.items() if count} == {SessionStatus.RUNNING: 1}
     cache.put(session(K.TERMINATED, K.TERMINATED, goal=Goal.STOP, version=9))
-    assert not cache.begun()
+    assert not cache.begun
     assert not +cache.statuses
 
 

@@ -61,7 +61,7 @@ class WatchKernels:
     def _candidates(self, cycle: CycleInput) -> Iterable[SessionRecord]:
         ids = dict.fromkeys((*self._postponed, *self._sessions.take_changed()))
         if cycle.long:
-            return self._sessions.begun()
+            return list(self._sessions.begun.values())
         for kernel_id in (*cycle.diff.kernels, *self._missed):
             kernel = self._sessions.kernel(kernel_id)
             if kernel is not None:

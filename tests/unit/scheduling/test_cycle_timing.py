@@ -8,7 +8,7 @@ import pytest
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.scheduling.engine.timing.passing_time import depends_on_time
+from sokovan.scheduling.cycle_timing import depends_on_time
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
