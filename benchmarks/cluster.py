@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.embedded_server import Server, clock, milliseconds, wait
 from benchmarks.failover import HOSTS, Manager, free_port, leading, until
 from benchmarks.life import BODY, Case, lives, processor_s
-from benchmarks.linked_fleet import FleetPlan
+from benchmarks.linked_fleet import COUNTED_EVERY_S, COUNTS, FleetPlan
 from sokovan.testing.servers import PostgresServer, server_or_environment
 
 IDLE_S = 10
@@ -80,6 +80,13 @@ def fleet(manager: Manager, folder: Path, count: int) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(timeout=60)
+
+
+def link_counts(folder: Path) -> dict[str, int]:
+    """What became of the dials of the agents, once it is written."""
+    wait(2 * COUNTED_EVERY_S)
+    counts: dict[str, int] = json.loads((folder / COUNTS).read_bytes())
+    return counts
 
 
 def linked(manager: Manager) -> int:
@@ -167,6 +174,8 @@ def measure(agents: int, count: int, sessions: int, pending: int) -> dict[str, A
                 with fleet(running[0], Path(root) / "fleet", agents):
                     until(lambda: all_linked(running, agents), limit_s=LINK_LIMIT_S)
                     figures = noted({"agents": agents, "managers": count, "linked_s": round(clock() - begun, 1)})
+                    figures |= noted({"link_processor_s": [round(processor_s(one.pid), 1) for one in running]})
+                    figures |= noted({"link_counts": link_counts(Path(root) / "fleet")})
                     figures |= noted({f"idle_{name}": value for name, value in idle_figures(running).items()})
                     if pending:
                         figures |= noted(waiting(running, pending))

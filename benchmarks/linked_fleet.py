@@ -7,9 +7,12 @@ machine for each token, and runs until it is terminated.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -31,6 +34,9 @@ from sokovan.wire.frames import Heartbeat, Hello, PrepareImage, Request, Welcome
 
 SLOTS = ResourceSlot({"cpu": 64_000, "mem": 512 << 30})
 JOINING = 8
+_NUMBERS = re.compile(r"\d+")
+# The file in the fleet's folder that counts what became of dials, and how often it is written.
+COUNTS, COUNTED_EVERY_S = "counts.json", 1.0
 # Links that are opened at once. The agents share one process here: it must not be what limits them.
 OPENING = 64
 
@@ -47,6 +53,8 @@ class FleetPlan:
 
 class LinkedFake:
     """A fake agent, as its links to managers see it."""
+
+    counts: ClassVar[Counter[str]] = Counter()
 
     def __init__(self, name: str, queue: EventQueue, changed: set[LinkedFake], opening: asyncio.Semaphore) -> None:
         info = AgentInfo(AgentId(name), SLOTS)
@@ -66,6 +74,7 @@ class LinkedFake:
 
     def opened(self, link: ManagerLink, welcome: Welcome) -> None:
         """A manager has accepted the agent."""
+        self.counts["opened"] += 1
         self._links.add(link)
         if link.address.url not in self._opened:
             self._opened.add(link.address.url)
@@ -91,10 +100,12 @@ class LinkedFake:
 
     def closed(self, link: ManagerLink) -> None:
         """The link was closed; it reconnects."""
+        self.counts["closed"] += 1
         self._links.discard(link)
 
     def log(self, line: str) -> None:
-        """Lines for operators are not kept."""
+        """Count the reasons of failed dials and closed links."""
+        self.counts[_NUMBERS.sub("", line.partition(": ")[2])[:80]] += 1
 
     def observe(self) -> None:
         """Take over what the simulated kernels did."""
@@ -140,8 +151,14 @@ async def run(plan: FleetPlan) -> None:
                 await opening.acquire()
                 tasks.create_task(ManagerLink(address, fake, clock, jitter=fraction).run())
 
+    async def write_counts() -> None:
+        while True:
+            await clock.sleep(COUNTED_EVERY_S)
+            (Path(plan.folder) / COUNTS).write_bytes(msgspec.json.encode(LinkedFake.counts))
+
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(link_all())
+        tasks.create_task(write_counts())
         while True:
             for action in queue.due():
                 action()

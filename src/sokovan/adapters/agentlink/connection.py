@@ -47,13 +47,13 @@ class LinkLimits:
     answer to a ping. At most `unadmitted_max` links may wait for admission.
     """
 
-    hello_s: float = 10.0
+    hello_s: float = 30.0
     admission_s: float = 20.0
     send_s: float = 10.0
     request_s: float = 10.0
     heartbeats_missed: int = 3
     in_flight_max: int = IN_FLIGHT_MAX
-    unadmitted_max: int = 256
+    unadmitted_max: int = 4096
 
 
 class AgentConnection:

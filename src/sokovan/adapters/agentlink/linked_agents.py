@@ -44,7 +44,7 @@ class LinkedAgents(LinkedUse):
     """The AgentGateway port over the links that agents have opened to this manager.
 
     `streams` are the connections that agents were requested to open, `files` the files of
-    their kernels.
+    their kernels, `unadmitted` the links that wait for admission.
     """
 
     def __init__(
@@ -60,23 +60,23 @@ class LinkedAgents(LinkedUse):
         self._clock, self._admit, self._on_heartbeat, self._log = clock, admit, on_heartbeat, log
         self._limits = limits or LinkLimits()
         self._links: dict[AgentId, AgentConnection] = {}
-        self._unadmitted: set[AgentConnection] = set()
+        self.unadmitted: set[AgentConnection] = set()
         self.streams, self.uploads, self.files = PendingStreams(), uploads, LinkedFiles(self._request)
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Serve a link until it ends; returns the reason. The caller then disconnects."""
         connection = AgentConnection(duplex, self._clock, self._limits)
-        self._unadmitted.add(connection)
+        self.unadmitted.add(connection)
         try:
             await connection.run(lambda: self._serve_link(connection, token))
         finally:
-            self._unadmitted.discard(connection)
+            self.unadmitted.discard(connection)
         return connection.ended
 
     @property
     def is_full(self) -> bool:
         """Whether the limit of links that wait for admission is reached."""
-        return len(self._unadmitted) >= self._limits.unadmitted_max
+        return len(self.unadmitted) >= self._limits.unadmitted_max
 
     def connected(self, agent_id: AgentId) -> bool:
         """Whether the agent has an open link to this manager."""
@@ -194,7 +194,7 @@ class LinkedAgents(LinkedUse):
             message = f"incarnation {older.incarnation} of this agent is connected, this is {welcome.incarnation}"
             return frames.HelloRefused(code=SUPERSEDED, message=message, final=True)
         connection.incarnation, connection.token = welcome.incarnation, token
-        self._unadmitted.discard(connection)
+        self.unadmitted.discard(connection)
         self._links[agent_id] = connection
         if older is not None:
             older.close(f"superseded by incarnation {welcome.incarnation} of this agent")

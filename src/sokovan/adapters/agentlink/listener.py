@@ -30,8 +30,14 @@ from sokovan.wire.link_codec import FRAME_BYTES_MAX
 
 BEARER = "Bearer "
 PING_S = 20.0
-OPEN_S = 10.0
+# For TLS, and for the request. While many agents link, a manager is late with each of them, and one that it gives up
+# begins anew.
+OPEN_S = 60.0
+# Connections that wait for the event loop. The system drops further ones, and they try again after seconds.
+BACKLOG = 1024
 CLOSE_S = 1.0
+# How many agents a manager admits in a second or less, on a slow machine.
+ADMITTED_PER_S = 100
 CREDENTIAL_CHARACTERS_MAX = 4096
 
 _FULL = (HTTPStatus.SERVICE_UNAVAILABLE, "too many agents are connecting; retry later")
@@ -61,7 +67,7 @@ class LinkEndpoint:
         response = connection.respond(status, f"{message}\n")
         if status is HTTPStatus.UNAUTHORIZED:
             response.headers["WWW-Authenticate"] = "Bearer"
-        return response
+        return with_delay(response, self.agents)
 
     def refusal(self, request: Request) -> tuple[HTTPStatus, str] | None:
         """The reason for refusing a request; None if it is accepted."""
@@ -98,6 +104,13 @@ def path_refusal(agents: LinkedAgents, path: str, token: str) -> tuple[HTTPStatu
     if stream_id and agents.streams.is_expected(stream_id, token):
         return None
     return HTTPStatus.NOT_FOUND, "not found"
+
+
+def with_delay(response: Response, agents: LinkedAgents) -> Response:
+    """The response, which tells an agent when to come again if too many wait."""
+    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        response.headers["Retry-After"] = str(1 + len(agents.unadmitted) // ADMITTED_PER_S)
+    return response
 
 
 def credential(request: Request) -> str:
@@ -267,6 +280,7 @@ async def serve_sockets(
         ping_interval=PING_S,
         ping_timeout=PING_S,
         open_timeout=OPEN_S,
+        backlog=BACKLOG,
         close_timeout=CLOSE_S,
         server_header=None,
         logger=_logger,

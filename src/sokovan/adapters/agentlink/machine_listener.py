@@ -22,7 +22,14 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from sokovan.adapters.agentlink.linked_agents import LinkedAgents
-from sokovan.adapters.agentlink.listener import ConnectionBounds, LinkListener, path_refusal, serve_agent, serve_sockets
+from sokovan.adapters.agentlink.listener import (
+    ConnectionBounds,
+    LinkListener,
+    path_refusal,
+    serve_agent,
+    serve_sockets,
+    with_delay,
+)
 from sokovan.wire.frames import LINK_PATH
 from sokovan.wire.join_messages import (
     AUTHORITY_PATH,
@@ -64,7 +71,7 @@ class MachineEndpoint:
         if request.path == AUTHORITY_PATH:
             return connection.respond(HTTPStatus.OK, self.authority)
         refusal = self.refusal(request, certified(connection))
-        return None if refusal is None else connection.respond(refusal[0], f"{refusal[1]}\n")
+        return None if refusal is None else with_delay(connection.respond(refusal[0], f"{refusal[1]}\n"), self.agents)
 
     def refusal(self, request: Request, credential: str) -> tuple[HTTPStatus, str] | None:
         """The reason for refusing a request with this credential; None if it is accepted."""

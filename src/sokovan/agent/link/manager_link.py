@@ -24,7 +24,6 @@ from sokovan.wire.frames import (
     Frame,
     Heartbeat,
     Hello,
-    HelloRefused,
     Reply,
     Request,
     RequestFailed,
@@ -45,6 +44,10 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_S = 10.0
 # Longer than a manager takes to admit an agent while many others link: a retry begins with a new handshake.
 HELLO_S = 30.0
+# Both grow up to this many times: a manager that is late with many agents is not asked to begin anew with each of them.
+PATIENCE_MAX = 8
+# The longest delay that a manager may ask for.
+RETRY_MOST_S = 60.0
 SEND_S = 10.0
 REASON_MAX = 500
 # Code of an answer that does not fit into a frame.
@@ -86,7 +89,7 @@ class ManagerAddress:
             raise UnsafeAddress(f"{self.url!r} would send the agent's credential unencrypted")
 
 
-def dialled(address: ManagerAddress, path: str) -> connect:
+def dialled(address: ManagerAddress, path: str, *, open_s: float = OPEN_S) -> connect:
     """A connection to a manager, as a context; raises OSError, WebSocketException."""
     named: dict[str, Any] = {"server_hostname": address.server_name} if address.server_name else {}
     return connect(
@@ -97,7 +100,7 @@ def dialled(address: ManagerAddress, path: str) -> connect:
         proxy=address.proxy,
         compression=None,
         max_size=FRAME_BYTES_MAX,
-        open_timeout=OPEN_S,
+        open_timeout=open_s,
         close_timeout=1,
         **named,
     )
@@ -125,17 +128,40 @@ class Backoff:
         return min(most_s, self.first_s * 2.0 ** min(failures, 32)) * (0.5 + jitter / 2)
 
 
+@dataclass(slots=True)
+class LinkAttempt:
+    """The result of a dial: when the link opened, or why it did not.
+
+    `late` is that the manager did not answer in time; `retry_s` is the delay that it asks for,
+    if it does.
+    """
+
+    opened_ms: int | None = None
+    final: bool = False
+    late: bool = False
+    retry_s: float = 0.0
+
+
 class Reconnects:
     """Counts failed connections to one manager and gives the next delay.
 
     A welcome resets the failures. Links that break soon after it are counted separately,
-    so that a crashing manager is not flooded.
+    so that a crashing manager is not flooded. `patience` is how many times as long as usual
+    the manager may take to answer: twice as long after each time that it was late.
     """
 
     def __init__(self, backoff: Backoff) -> None:
         self.backoff = backoff
+        self.patience = 1
         self._failed = 0
         self._short_lived = 0
+
+    def note(self, attempt: LinkAttempt) -> None:
+        """Take into account whether the manager was late."""
+        if attempt.late:
+            self.patience = min(PATIENCE_MAX, 2 * self.patience)
+        elif attempt.opened_ms is not None:
+            self.patience = 1
 
     def delay_s(self, lasted_ms: int | None, *, jitter: float) -> float:
         """The delay after a link that lasted this long; None if it never opened."""
@@ -189,11 +215,14 @@ class ManagerLink:
         """Connect and reconnect until cancelled."""
         reconnects = Reconnects(backoff or Backoff())
         while True:
-            opened_ms, refusal = await self._serve_link()
+            attempt = await self._serve_link(reconnects.patience)
+            reconnects.note(attempt)
+            opened_ms, jitter = attempt.opened_ms, self._jitter()
             lasted_ms = self._clock.monotonic_ms() - opened_ms if opened_ms is not None else None
-            delay_s = reconnects.delay_s(lasted_ms, jitter=self._jitter())
-            final = refusal is not None and refusal.final
-            await self._clock.sleep(reconnects.backoff.most_s if final else delay_s)
+            delay_s = reconnects.delay_s(lasted_ms, jitter=jitter)
+            if attempt.retry_s:
+                delay_s = attempt.retry_s * (0.5 + jitter)
+            await self._clock.sleep(reconnects.backoff.most_s if attempt.final else delay_s)
 
     def answer(self, number: int, reply: Reply) -> None:
         """Answer a request, unless it has timed out."""
@@ -208,30 +237,33 @@ class ManagerLink:
         self._heartbeat_due = True
         self._wake.set()
 
-    async def _serve_link(self) -> tuple[int | None, HelloRefused | None]:
-        """One connection; returns when it opened, and the refusal if there was one."""
+    async def _serve_link(self, patience: int) -> LinkAttempt:
+        """One connection, from its dial to its end."""
         self._session, self._answers, self._heartbeat_due = AgentEnd(), deque(), False
-        opened_ms: int | None = None
+        attempt = LinkAttempt()
         try:
-            async with dialled(self.address, LINK_PATH) as socket:
-                ended = await self._exchange_hello(socket)
+            async with dialled(self.address, LINK_PATH, open_s=patience * OPEN_S) as socket:
+                ended = await self._exchange_hello(socket, patience * HELLO_S)
                 if ended is not None:
                     self._handler.log(f"{self.address.url} refuses this agent: {ended.reason}")
-                    return None, ended.refusal
-                opened_ms = self._clock.monotonic_ms()
+                    attempt.final = ended.refusal is not None and ended.refusal.final
+                    return attempt
+                attempt.opened_ms = self._clock.monotonic_ms()
                 try:
                     await self._exchange_frames(socket)
                 finally:
                     self._handler.closed(self)
         except InvalidStatus as refused:
             reason = refused.response.body.decode(errors="replace").strip()[:REASON_MAX]
+            attempt.retry_s = _asked_delay_s(refused.response.headers.get("Retry-After", ""))
             self._handler.log(f"{self.address.url} refuses this agent: {reason or refused}")
         except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
+            attempt.late = isinstance(problem, TimeoutError) and attempt.opened_ms is None
             self._handler.log(f"{self.address.url}: {str(problem) or type(problem).__name__}")
-        return opened_ms, None
+        return attempt
 
-    async def _exchange_hello(self, socket: ClientConnection) -> LinkEnded | None:
-        async with asyncio.timeout(HELLO_S):
+    async def _exchange_hello(self, socket: ClientConnection, within_s: float) -> LinkEnded | None:
+        async with asyncio.timeout(within_s):
             await socket.send(encode(self._session.greet(self._handler.hello())))
             [event] = self._received(await socket.recv(decode=False))
         if isinstance(event, LinkEstablished):
@@ -314,3 +346,9 @@ class ManagerLink:
         if frame is not None:
             self._answers.append(frame)
             self._wake.set()
+
+
+def _asked_delay_s(text: str) -> float:
+    """The seconds of a Retry-After; 0 if it has none."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len("86400")
+    return min(RETRY_MOST_S, float(text)) if is_number else 0.0

@@ -96,7 +96,10 @@ async def test_only_so_many_may_stand_inside_the_door_without_being_admitted() -
     async with serve_links(rig.agents, host="127.0.0.1", port=0) as rig.listener:
         silent = [await connect(rig.url(), additional_headers=SHOWN, proxy=None) for _ in range(2)]
         await comes_true(lambda: rig.agents.is_full)
-        assert await rig.status(**SHOWN) == 503
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(rig.url(), additional_headers=SHOWN, proxy=None)
+        assert refused.value.response.status_code == 503
+        assert refused.value.response.headers["Retry-After"] == "1"
         await silent[0].send(encode(HELLO))
         assert isinstance(decode(await silent[0].recv(decode=False)), Welcome)
         async with connect(rig.url(), additional_headers=SHOWN, proxy=None):

@@ -21,8 +21,11 @@ from websockets.http11 import Response as HttpResponse
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.link.manager_link import (
+    PATIENCE_MAX,
+    RETRY_MOST_S,
     STABLE_AFTER_MS,
     Backoff,
+    LinkAttempt,
     ManagerAddress,
     ManagerLink,
     Reconnects,
@@ -330,6 +333,65 @@ async def test_a_door_that_stays_shut_says_why() -> None:
         dialling.cancel()
     assert handler.told[0].endswith("refuses this agent: this credential opens nothing here")
     assert handler.hellos == 0
+
+
+class NotedClock(SystemClock):
+    """A clock whose sleeps are noted, and never end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept_s: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("asked", "slept_s"), [("7", 10.5), ("999", RETRY_MOST_S * 1.5), ("soon", 0.2), ("-1", 0.2), ("0", 0.2)]
+)
+async def test_an_agent_comes_again_when_a_manager_without_room_asks_it_to(asked: str, slept_s: float) -> None:
+    def full(socket: ServerConnection, _request: object) -> HttpResponse:
+        response = socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, "too many agents are connecting\n")
+        response.headers["Retry-After"] = asked
+        return response
+
+    async def nobody_comes(_socket: ServerConnection) -> None:
+        pass
+
+    clock = NotedClock()
+    async with serve(nobody_comes, "127.0.0.1", 0, process_request=full) as server:
+        address = ManagerAddress(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", "x")
+        link = ManagerLink(address, RecordingHandler(), clock, jitter=lambda: 1.0)
+        dialling = asyncio.ensure_future(link.run())
+        await comes_true(lambda: bool(clock.slept_s))
+        dialling.cancel()
+    assert clock.slept_s == [pytest.approx(slept_s)]
+
+
+async def test_a_manager_that_does_not_answer_in_time_gets_twice_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_s: list[float] = []
+
+    def too_late(_address: ManagerAddress, _path: str, *, open_s: float) -> None:
+        given_s.append(open_s)
+        raise TimeoutError("timed out during opening handshake")
+
+    monkeypatch.setattr("sokovan.agent.link.manager_link.dialled", too_late)
+    link = ManagerLink(ManagerAddress("ws://127.0.0.1:9", "x"), RecordingHandler(), SystemClock(), jitter=lambda: 0.0)
+    dialling = asyncio.ensure_future(link.run(backoff=Backoff(first_s=0.001, most_s=0.002)))
+    await comes_true(lambda: len(given_s) >= 6)
+    dialling.cancel()
+    assert given_s[:6] == [10.0, 20.0, 40.0, 80.0, 80.0, 80.0]
+
+
+def test_a_link_that_opens_ends_the_patience() -> None:
+    redialling = Reconnects(Backoff())
+    for _ in range(9):
+        redialling.note(LinkAttempt(late=True))
+    redialling.note(LinkAttempt())  # it refuses: nothing is known about its time
+    assert redialling.patience == PATIENCE_MAX
+    redialling.note(LinkAttempt(opened_ms=1))
+    assert redialling.patience == 1
 
 
 def test_the_wait_doubles_up_to_the_longest() -> None:
