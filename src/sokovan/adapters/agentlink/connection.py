@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sokovan.adapters.agentlink.duplex import Duplex
@@ -34,7 +35,7 @@ from sokovan.wire.link_session import (
     RequestSettled,
 )
 
-WATCH_S = 0.5
+WATCH_S, WATCH_LEAST_S = 0.5, 0.001
 # A wait that takes longer than this shows that the event loop was busy.
 LATE_MS = 250
 
@@ -56,6 +57,44 @@ class LinkLimits:
     unadmitted_max: int = 4096
 
 
+class LinkWatch:
+    """Ends links whose time has passed: one task for all links of a manager.
+
+    One for each would wake twice a second, which takes more time than the heartbeats.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._links: dict[AgentConnection, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def over(self, link: AgentConnection) -> Iterator[None]:
+        """Watch a link until left."""
+        self._links[link] = None
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._watch())
+        try:
+            yield
+        finally:
+            del self._links[link]
+            if not self._links:
+                self._task.cancel()
+                self._task = None
+
+    async def _watch(self) -> None:
+        while True:
+            began_ms = self._clock.monotonic_ms()
+            due_ms = min(link.next_due_ms for link in self._links)
+            wait_s = min(WATCH_S, max(WATCH_LEAST_S, (due_ms - began_ms) / 1000))
+            await self._clock.sleep(wait_s)
+            now_ms = self._clock.monotonic_ms()
+            late_ms = now_ms - began_ms - round(wait_s * 1000)
+            for link in list(self._links):
+                # If the event loop was busy, frames may have arrived that it has not read.
+                link.expire(now_ms, late_ms=late_ms if late_ms > LATE_MS else 0)
+
+
 class AgentConnection:
     """An open link to one agent.
 
@@ -63,12 +102,12 @@ class AgentConnection:
     kept back while a ping is not answered: an agent that hears nothing is not reachable.
     """
 
-    def __init__(self, duplex: Duplex, clock: Clock, limits: LinkLimits) -> None:
+    def __init__(self, duplex: Duplex, clock: Clock, limits: LinkLimits, watch: LinkWatch | None = None) -> None:
         self.incarnation = 0
         self.token = ""
         self.ended = ""
         self.measures = False
-        self._duplex, self._clock, self._limits = duplex, clock, limits
+        self._duplex, self._clock, self._limits, self._watch = duplex, clock, limits, watch or LinkWatch(clock)
         self._session = ManagerEnd(
             now_ms=clock.monotonic_ms(),
             hello_timeout_ms=round(limits.hello_s * 1000),
@@ -92,13 +131,27 @@ class AgentConnection:
         """Whether requests can be sent."""
         return self._session.phase is LinkPhase.OPEN
 
+    @property
+    def next_due_ms(self) -> int:
+        """When the link or a request on it expires."""
+        return self._session.next_due_ms
+
+    def expire(self, now_ms: int, *, late_ms: int) -> None:
+        """End the link if its time has passed, which is later by `late_ms`."""
+        if self._session.phase is LinkPhase.CLOSED:
+            return
+        if late_ms:
+            self._session.postpone(late_ms)
+        self._apply(self._session.expire(now_ms=now_ms))
+
     async def run(self, serve: Callable[[], Awaitable[object]]) -> None:
         """Process frames until the link ends, with `serve` running concurrently."""
-        works = (self._listen(), self._watch(), self._check_hearing(), serve())
+        works = (self._listen(), self._check_hearing(), serve())
         tasks = [asyncio.ensure_future(work) for work in works]
         ends = asyncio.ensure_future(self._ended_event.wait())
         try:
-            await asyncio.wait({*tasks, ends}, return_when=asyncio.FIRST_COMPLETED)
+            with self._watch.over(self):
+                await asyncio.wait({*tasks, ends}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.close("the link was closed")
             for task in (*tasks, ends):
@@ -213,17 +266,6 @@ class AgentConnection:
                 self._apply(self._session.received(decode(content), now_ms=self._clock.monotonic_ms()))
             except MalformedFrame as problem:
                 await self.refuse(HelloRefused(code=problem.code, message=str(problem), final=True))
-
-    async def _watch(self) -> None:
-        while self._session.phase is not LinkPhase.CLOSED:
-            began_ms = self._clock.monotonic_ms()
-            wait_s = min(WATCH_S, max(0.001, (self._session.next_due_ms - began_ms) / 1000))
-            await self._clock.sleep(wait_s)
-            now_ms = self._clock.monotonic_ms()
-            late_ms = now_ms - began_ms - round(wait_s * 1000)
-            if late_ms > LATE_MS:  # the event loop was busy: frames may have arrived that it has not read
-                self._session.postpone(late_ms)
-            self._apply(self._session.expire(now_ms=now_ms))
 
     async def _check_hearing(self) -> None:
         """Ping the agent in each heartbeat period; end the link if it does not answer.

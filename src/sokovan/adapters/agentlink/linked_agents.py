@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from sokovan.adapters.agentlink import translation
-from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
+from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits, LinkWatch
 from sokovan.adapters.agentlink.duplex import Duplex, Stream
 from sokovan.adapters.agentlink.linked_files import LinkedFiles
 from sokovan.adapters.agentlink.linked_use import LinkedUse
@@ -58,14 +58,14 @@ class LinkedAgents(LinkedUse):
         uploads: UploadStore | None = None,
     ) -> None:
         self._clock, self._admit, self._on_heartbeat, self._log = clock, admit, on_heartbeat, log
-        self._limits = limits or LinkLimits()
+        self._limits, self._watch = limits or LinkLimits(), LinkWatch(clock)
         self._links: dict[AgentId, AgentConnection] = {}
         self.unadmitted: set[AgentConnection] = set()
         self.streams, self.uploads, self.files = PendingStreams(), uploads, LinkedFiles(self._request)
 
     async def serve(self, duplex: Duplex, token: str) -> str:
         """Serve a link until it ends; returns the reason. The caller then disconnects."""
-        connection = AgentConnection(duplex, self._clock, self._limits)
+        connection = AgentConnection(duplex, self._clock, self._limits, self._watch)
         self.unadmitted.add(connection)
         try:
             await connection.run(lambda: self._serve_link(connection, token))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits
+from sokovan.adapters.agentlink.connection import AgentConnection, LinkLimits, LinkWatch
 from sokovan.testing.clock import VirtualClock
 from sokovan.wire.bundles import requests_of
 from sokovan.wire.frames import (
@@ -137,6 +137,29 @@ async def test_an_agent_without_heartbeats_is_disconnected(rig: Rig) -> None:
 
     await rig.task
     assert "timeout" in rig.connection.ended
+
+
+async def test_one_task_watches_all_links_while_there_are_any() -> None:
+    clock, idle = VirtualClock(), asyncio.all_tasks()
+    watch, lines = LinkWatch(clock), [Line() for _ in range(20)]
+    links = [AgentConnection(line, clock, LIMITS, watch) for line in lines]
+    served = [asyncio.ensure_future(link.run(asyncio.Event().wait)) for link in links]
+    for line, link in zip(lines, links, strict=True):
+        line.says(HELLO)
+        await link.hello()
+        await link.welcome(WELCOME)
+    await clock.advance(0)
+    assert clock.sleeping == len(links) + 1  # each waits for the answer to its ping
+    for _ in range(4):
+        for line in lines[1:]:
+            line.says(BEAT)
+        await clock.advance(5)
+    assert [link.is_open for link in links] == [False] + [True] * 19
+    for link in links:
+        link.close("the test ends")
+    await asyncio.gather(*served)
+    await clock.advance(0)
+    assert asyncio.all_tasks() == idle
 
 
 async def test_an_agent_that_hears_nothing_is_disconnected_and_its_heartbeats_do_not_count(rig: Rig) -> None:
