@@ -31,7 +31,6 @@ ASSUMED_CHECKPOINT_S = 600
 # How long the minimum of a session is not evicted after its start, by action.
 MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
-NO_ROWS: frozenset[int] = frozenset()
 HOUR_MS = 3_600_000
 
 
@@ -73,10 +72,7 @@ class VictimSession:
         self.broken = surplus < 0 if self.plain else not gang_holds(session, [*kernels, *self._waiting])
         # How many kernels may go, as far as the minimum alone decides.
         self.allowance = len(kernels) if self.broken else surplus
-        # The rows without which the others cannot go on.
-        self._leads: frozenset[int] = NO_ROWS
-        if len(kernels) > 1 or kernels[0].leads:
-            self._leads = frozenset(rows.start + index for index, kernel in enumerate(kernels) if kernel.leads)
+        self._leads: frozenset[int] | None = None
 
     def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
         """Whether it is starting, or runs for less than its minimum run time.
@@ -93,6 +89,10 @@ class VictimSession:
         """Whether these rows may go; any part of a broken session may."""
         if self.broken or not gone:
             return True
+        if self._leads is None:
+            # The rows without which the others cannot go on.
+            leading = (index for index, kernel in enumerate(self.kernels) if kernel.leads)
+            self._leads = frozenset(self.rows.start + index for index in leading)
         if not self._leads.isdisjoint(gone):
             return False
         if self.plain:
