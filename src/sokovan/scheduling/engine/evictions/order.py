@@ -18,7 +18,6 @@ from sokovan.scheduling.engine.evictions.taker import Taker
 from sokovan.scheduling.engine.evictions.victims import RECLAIM, VictimTable, distinct
 from sokovan.scheduling.engine.workspace import Flags, Ints
 
-
 # An order that so many candidates have left is made shorter.
 GONE_MAX = 64
 

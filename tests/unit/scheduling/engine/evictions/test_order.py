@@ -53,10 +53,12 @@ def test_an_order_without_some_sessions_is_filtered_and_without_a_part_of_one_ma
     made = TakerParts(cluster(*gangs, session("taker", priority=9)))
     flags = np.ones(9, bool)
     known = SharedOrder(flags, 9, np.array([3, 3, 3]), np.arange(9), flags)
-    assert known.gone(flags, 9, made.table).tolist() == []  # type: ignore[union-attr]  # it is not None
     fewer = flags.copy()
     fewer[3:6] = False
-    assert known.gone(fewer, 6, made.table).tolist() == [3, 4, 5]  # type: ignore[union-attr]  # as above
+    for candidates, size, expected in ((flags, 9, []), (fewer, 6, [3, 4, 5])):
+        gone = known.gone(candidates, size, made.table)
+        assert gone is not None
+        assert gone.tolist() == expected
     rows, surplus = known.beginning(fewer, 8)
     assert (rows.tolist(), surplus.tolist()) == ([0, 1, 2, 6, 7], [True] * 5)
     left = SharedOrder(fewer, 6, np.array([3, 0, 3]), *known.beginning(fewer, 9))
@@ -75,6 +77,10 @@ def test_an_order_that_others_left_is_that_of_the_rest(gone_max: int, monkeypatc
     made.table.keep_off("gang1")
     rules = EvictionRules("preempt", made.pending, made.table)
     taker = made.taker._replace(rules=rules)
-    for first, rows, complete in ((1, [0, 1, 2], False), (4, [0, 1, 2, 6, 7, 8], False), (9, [0, 1, 2, *range(6, 12)], True)):
+    for first, rows, complete in (
+        (1, [0, 1, 2], False),
+        (4, [0, 1, 2, 6, 7, 8], False),
+        (9, [0, 1, 2, *range(6, 12)], True),
+    ):
         part = UnitOrder(taker, rules.candidates, largest_first=False, first=first)
         assert (part.rows.tolist(), part.complete) == (rows, complete)
