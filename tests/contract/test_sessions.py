@@ -40,6 +40,20 @@ async def test_sessions_wait_until_they_start_and_run_until_they_end(cluster: St
             await cluster.free(record.session_id, FreeProof.AGENT_TOMBSTONE)
 
 
+async def test_gpus_are_waited_for_until_their_session_starts(cluster: StoredCluster) -> None:
+    mine = Owner(user=cluster.new("u"))
+    record = await cluster.submit(cluster.new("s"), owner=mine, kernels=2, slots={"cuda.device": 4})
+    for _ in range(3):
+        await cluster.submit(cluster.new("s"), owner=mine, slots={"cuda.shares": 500})
+    await cluster.submit(cluster.new("s"), owner=mine)
+    window = UsageWindow(record.submitted_ms - 20_000, record.submitted_ms + 40_000, 10_000)
+    found = await cluster.store.read(
+        lambda unit: unit.sessions.usage_history(SessionFilter(user=mine.user), window, UsageBy.ALL, UsageOf.GPUS)
+    )
+    # Eight, and three halves.
+    assert [(one.slot, one.used[0], one.used[-1]) for one in found] == [("waiting", 0, 10)]
+
+
 async def test_every_check_of_the_suite_is_run() -> None:
     written = {
         value

@@ -26,10 +26,11 @@ class UsageBy(StrEnum):
 
 
 class UsageOf(StrEnum):
-    """The subject of a history: slots that were held, or numbers of sessions."""
+    """The subject of a history: held slots, numbers of sessions, or of their GPUs."""
 
     SLOTS = auto()
     SESSIONS = auto()
+    GPUS = auto()
 
 
 class SessionLevel(StrEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -32,6 +32,7 @@ from sokovan.domain.owners.usage_history import (
     mean_levels,
 )
 from sokovan.domain.records import KernelRecord, KernelSummary
+from sokovan.domain.slots import SHARES_PER_DEVICE
 from sokovan.ports.repositories.sessions import SessionFilter
 
 # Kernels of each session that are read before other tasks run.
@@ -158,14 +159,24 @@ _HELD = _Levels(
 # One that waits to be started again keeps the time of its start.
 _STARTED = sa.case((SESSIONS.c.status == "pending", sa.null()), else_=SESSIONS.c.scheduled_ms)
 _ONE = sa.literal_column("1", WHOLE)
-_RUNNING = _Levels(sa.literal(SessionLevel.RUNNING.value, TEXT), _ONE, SESSIONS, _STARTED, SESSIONS.c.ended_ms)
-_WAITING = _Levels(
-    sa.literal(SessionLevel.WAITING.value, TEXT),
-    _ONE,
-    SESSIONS,
-    SESSIONS.c.submitted_ms,
-    sa.func.coalesce(_STARTED, SESSIONS.c.ended_ms),
-)
+
+
+def _levels_of(amount: sa.ColumnElement[int]) -> tuple[_Levels, _Levels]:
+    """What sessions that run, and those that wait, have together."""
+    ended = SESSIONS.c.ended_ms
+    running, waiting = (sa.literal(level.value, TEXT) for level in (SessionLevel.RUNNING, SessionLevel.WAITING))
+    waited = sa.func.coalesce(_STARTED, ended)
+    return (
+        _Levels(running, amount, SESSIONS, _STARTED, ended),
+        _Levels(waiting, amount, SESSIONS, SESSIONS.c.submitted_ms, waited),
+    )
+
+
+_SOURCES = {
+    UsageOf.SLOTS: (_HELD,),
+    UsageOf.SESSIONS: _levels_of(_ONE),
+    UsageOf.GPUS: _levels_of(SESSIONS.c.devices),
+}
 
 
 async def read_series(
@@ -177,9 +188,14 @@ async def read_series(
         return []
     name = sa.literal("") if by is UsageBy.ALL else SESSIONS.c[by.value]
     found: list[UsageSeries] = []
-    for source in (_HELD,) if of is UsageOf.SLOTS else (_RUNNING, _WAITING):
-        found += await _read_levels(transaction, source, window, conditions(known), name=name)
-    return found
+    asking = [SESSIONS.c.devices > 0] if of is UsageOf.GPUS else []
+    for source in _SOURCES[of]:
+        found += await _read_levels(transaction, source, window, [*conditions(known), *asking], name=name)
+    return [_whole_devices(one) for one in found] if of is UsageOf.GPUS else found
+
+
+def _whole_devices(series: UsageSeries) -> UsageSeries:
+    return replace(series, used=tuple(round(value / SHARES_PER_DEVICE) for value in series.used))
 
 
 async def _read_levels(
