@@ -6,7 +6,7 @@ import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "..
 import { useCounts } from "../parts/counts.ts";
 import { SmallMap } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
-import { SessionLine, SlotLine, useUsage, WaitingLine } from "../parts/usage.tsx";
+import { AgentLine, SessionLine, SlotLine, useUsage, WaitingLine } from "../parts/usage.tsx";
 import { type MapAgent, agentsOf, needingAttention } from "../map.ts";
 import { ENDED } from "../states.ts";
 import type { FleetView, HealthView, WaitingView } from "../wire.ts";
@@ -34,6 +34,7 @@ export function OverviewPage() {
   const usage = useUsage("by=all");
   const levels = useUsage("by=all&of=sessions");
   const gpus = useUsage("by=all&of=gpus");
+  const alive = useUsage("by=all&of=agents");
   const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
@@ -64,7 +65,9 @@ export function OverviewPage() {
         <Figure label="GPUs waiting" value={trimmed(waiting.items.reduce((all, one) => all + devices(one.slots), 0))} note="requested">
           <WaitingLine view={gpus.value} />
         </Figure>
-        <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
+        <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")}>
+          <AgentLine view={alive.value} total={fleet.agents.length} />
+        </Figure>
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
       {fleet.agents.length ? (

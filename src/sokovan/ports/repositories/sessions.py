@@ -200,6 +200,7 @@ class SessionRepository(Protocol):
         By name and slot. Exact, from the rows of the ledger, as long as their sessions are stored. Names and
         slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored. Of sessions,
         a `SessionLevel` is in place of the slot; one that was started again counts as waiting until its last start.
+        Of agents, those that take kernels are counted, all together; only the scaling group of the filter is used.
         """
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:

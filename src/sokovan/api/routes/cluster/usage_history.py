@@ -35,7 +35,7 @@ class UsageHistoryQuery(SessionChoice):
     step: int | None = Field(default=None, ge=1, le=DURATION_MAX_S, description="Seconds of a step; 10 or more.")
     by: UsageBy = Field(default=UsageBy.ALL, description="The property of sessions that it is divided by.")
     of: UsageOf = Field(
-        default=UsageOf.SLOTS, description="Slots that were held, or sessions that ran and waited, or their GPUs."
+        default=UsageOf.SLOTS, description="Slots that were held, sessions that ran and waited, their GPUs, or agents."
     )
     slot: str | None = name_field("Only this slot; of sessions or GPUs, running or waiting.")
 
@@ -67,7 +67,7 @@ class UsageHistoryRoutes:
 
         Of sessions that the caller may see. Exact as long as the sessions are stored; by default of the last 24 hours.
         With `of=sessions`, the number of sessions that ran and that waited; with `of=gpus`, of the accelerators that
-        they requested.
+        they requested; with `of=agents`, of the agents that took kernels.
         """
         scope = visible_filter(principal_of(request.scope), query.filter())
 

@@ -18,11 +18,13 @@ from sokovan.adapters.sql.repositories.sessions.session_lists import conditions,
 from sokovan.adapters.sql.repositories.sessions.session_rows import KERNEL_COLUMNS, kernel_record
 from sokovan.adapters.sql.repositories.sessions.session_summaries import CHUNK
 from sokovan.adapters.sql.rows import TEXT, WHOLE
-from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, SESSIONS
+from sokovan.adapters.sql.schema.tables import AGENT_HISTORY, AGENTS, HELD_SLOTS, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.owners.usage_history import (
+    AGENTS_ALIVE,
     LedgerSum,
     SessionLevel,
     UsageBy,
@@ -162,7 +164,7 @@ _ONE = sa.literal_column("1", WHOLE)
 
 
 def _levels_of(amount: sa.ColumnElement[int]) -> tuple[_Levels, _Levels]:
-    """What sessions that run, and those that wait, have together."""
+    """The sums over sessions that run, and over those that wait."""
     ended = SESSIONS.c.ended_ms
     running, waiting = (sa.literal(level.value, TEXT) for level in (SessionLevel.RUNNING, SessionLevel.WAITING))
     waited = sa.func.coalesce(_STARTED, ended)
@@ -186,12 +188,38 @@ async def read_series(
     known = without_invalid(wanted)
     if known is None:
         return []
+    if of is UsageOf.AGENTS:
+        return await _agents_over_time(transaction, known.scaling_group, window)
     name = sa.literal("") if by is UsageBy.ALL else SESSIONS.c[by.value]
     found: list[UsageSeries] = []
     asking = [SESSIONS.c.devices > 0] if of is UsageOf.GPUS else []
     for source in _SOURCES[of]:
         found += await _read_levels(transaction, source, window, [*conditions(known), *asking], name=name)
     return [_whole_devices(one) for one in found] if of is UsageOf.GPUS else found
+
+
+async def _agents_over_time(transaction: Transaction, scaling_group: str, window: UsageWindow) -> list[UsageSeries]:
+    """How many agents took kernels, from how many do now and from what has changed since."""
+    alive, now, at = AgentStatus.ALIVE.value, AGENTS.c.status, AGENT_HISTORY.c.at_ms
+    rows = AGENT_HISTORY.join(AGENTS, AGENTS.c.agent_id == AGENT_HISTORY.c.object_id)
+    source = _Levels(sa.literal(AGENTS_ALIVE, TEXT), _ONE, rows, at, at)
+    inside = [AGENTS.c.scaling_group == scaling_group] if scaling_group else []
+    changed = AGENT_HISTORY.c.before.is_distinct_from(AGENT_HISTORY.c.after)
+    came = [AGENT_HISTORY.c.after == alive, changed, *inside]
+    went = [AGENT_HISTORY.c.before == alive, changed, *inside]
+
+    async def count(chosen: Sequence[sa.ColumnElement[bool]], of: sa.FromClause) -> int:
+        [row] = await transaction.fetch(sa.select(sa.func.count().label("agents")).select_from(of).where(*chosen))
+        return int(row.agents)
+
+    since = at >= window.from_ms
+    level = await count([now == alive, *inside], AGENTS)
+    level += await count([since, *went], rows) - await count([since, *came], rows)
+    key, steps = ("", AGENTS_ALIVE), []
+    for chosen in (came, went):
+        summed = _summed(source, at, window, [*_within(at, window), *chosen], name=sa.literal(""))
+        steps.append((await _steps(transaction, summed)).get(key, {}))
+    return [UsageSeries(*key, mean_levels(window, level, *steps))]
 
 
 def _whole_devices(series: UsageSeries) -> UsageSeries:
