@@ -22,6 +22,7 @@ from sokovan.domain.plain_values import from_plain, to_plain
 from sokovan.domain.session import Partition, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.codec import snapshot_from_json, snapshot_to_json
+from sokovan.scheduling.cycle_timing import depends_on_time
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -66,6 +67,13 @@ def test_a_session_that_was_not_ready_starts_with_all_its_minimums_or_not_at_all
         if new:
             runs = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
             assert ready(session, [*runs, *new]), session.session_id
+
+
+@given(cases(), st.integers(1, 1 << 40))
+def test_a_plan_that_does_not_depend_on_the_time_is_the_same_later(case: Case, passed_ms: int) -> None:
+    assume(not depends_on_time(case.snapshot, case.profile))
+    later = replace(case.snapshot, now_ms=case.snapshot.now_ms + passed_ms)
+    assert schedule(later, case.profile) == case.plan
 
 
 def ready(session: SessionWorkload, kernels: list[KernelWorkload]) -> bool:
