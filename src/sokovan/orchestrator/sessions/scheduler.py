@@ -10,6 +10,7 @@ from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
+from sokovan.domain.owners.unread_sessions import READ_AT_ONCE
 from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.orchestrator.plan_allocator import CycleReport, PlanAllocator
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
@@ -62,7 +63,12 @@ class Scheduler:
 
     async def refresh(self, *, sessions: bool = True) -> None:
         """Read what was committed since the last refresh; sessions only if needed."""
-        self._changed |= await self._snapshots.refresh(sessions=sessions)
+        self._changed |= await self._snapshots.refresh(sessions=sessions, at_once=READ_AT_ONCE)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether new sessions were left for the next refresh."""
+        return self._snapshots.is_behind
 
     def agents(self) -> Mapping[AgentId, AgentInfo]:
         """All agents, as of the last refresh."""

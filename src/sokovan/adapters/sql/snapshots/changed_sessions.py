@@ -35,6 +35,8 @@ _ENDED_LATELY = sa.select(
     *(SESSIONS.c[name] for name in ("session_id", "scaling_group", "queue", "user", "evictions"))
 ).where(SESSIONS.c.ended_ms > sa.bindparam("since_ms"), EVICTED)
 _CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
+_SOME_CHANGED = _CHANGED.limit(sa.bindparam("most", type_=sa.Integer))
+_CHANGED_USERS = sa.select(SESSIONS.c.session_id, SESSIONS.c.user).where(SESSIONS.c.stamp >= sa.bindparam("since"))
 
 
 class PlacedKernel(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -52,13 +54,18 @@ _KERNEL_COLUMNS = [KERNELS.c[name] for name in PlacedKernel.__struct_fields__]
 _KERNEL_STATES = msgspec.json.Decoder(list[PlacedKernel])
 
 
-async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
-    """Load all sessions written since a stamp.
+async def refresh_sessions(
+    transaction: Transaction, view: SystemView, *, since: int | None, at_once: int | None = None
+) -> None:
+    """Load all sessions written since a stamp, of more new ones only `at_once`.
 
     Without a stamp, all that have not ended.
     """
-    changed, known = (_LIVE, None) if since is None else (_CHANGED, {"since": since})
-    rows = await transaction.fetch(changed, known)
+    new: Sequence[SessionId] = ()
+    if since is None:
+        rows = await transaction.fetch(_LIVE)
+    else:
+        rows, new = await _changed(transaction, view, since, at_once)
     digests = {} if since is None else await read_digests(transaction, rows)
     same = {one for one, digest in digests.items() if view.digests.get(one) == digest}
     kernels = await _kernels(transaction, [row for row in rows if row.session_id not in same], since)
@@ -67,6 +74,7 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
         view.put_session(row, found, ended=row.status in _ENDED)
         if row.session_id in digests and row.status not in _ENDED:
             view.digests[row.session_id] = digests[row.session_id]
+    view.unread.remove(new)
     if since is None:
         await _releasing(transaction, view)
         for row in await transaction.fetch(_ENDED_LATELY, {"since_ms": transaction.now_ms - HOUR_MS}):
@@ -76,6 +84,23 @@ async def refresh_sessions(transaction: Transaction, view: SystemView, *, since:
         arrays = await SqlArrays(transaction).outcomes(view.unsettled)
         view.outcomes.update({SessionId(one): succeeded for one, succeeded in arrays.items()})
         view.unsettled.clear()
+
+
+async def _changed(
+    transaction: Transaction, view: SystemView, since: int, at_once: int | None
+) -> tuple[Sequence[Any], Sequence[SessionId]]:
+    """The rows of sessions that changed since a stamp, and those of them that had been left for later."""
+    if not view.unread:
+        if at_once is None:
+            return await transaction.fetch(_CHANGED, {"since": since}), ()
+        rows = await transaction.fetch(_SOME_CHANGED, {"since": since, "most": at_once + 1})
+        if len(rows) <= at_once:
+            return rows, ()
+    users = {SessionId(row.session_id): row.user for row in await transaction.fetch(_CHANGED_USERS, {"since": since})}
+    view.unread.add({one: user for one, user in users.items() if not view.has_session(one)})
+    new = view.unread.next_part(len(view.unread) if at_once is None else at_once)
+    ids = [*(one for one in users if view.has_session(one)), *new]
+    return await transaction.fetch(_by_id(transaction.postgresql), bound_ids(transaction, ids)), new
 
 
 async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[PlacedKernel]]:
@@ -119,6 +144,11 @@ def _kernel_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]
         for wanted in (live, chosen)
     )
     return every, some
+
+
+@cache
+def _by_id(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    return sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.session_id.in_(sa.select(ids_table(postgresql).c.id)))
 
 
 @cache

@@ -19,6 +19,7 @@ from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.owners.past_usage import UsageScope
 from sokovan.domain.owners.policy import ResourcePolicy, Scope
+from sokovan.domain.owners.unread_sessions import UnreadSessions
 from sokovan.domain.records import SessionResult
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
@@ -48,6 +49,7 @@ class SystemView:
         self.outcomes: dict[SessionId, bool] = {}
         # Ids, of which those of arrays may have another outcome than before.
         self.unsettled: set[str] = set()
+        self.unread = UnreadSessions()
         self._waiting_for: Counter[SessionId] = Counter()
         self._sessions: dict[str, dict[SessionId, SessionWorkload]] = {}
         self._group_of: dict[SessionId, str] = {}
@@ -95,6 +97,10 @@ class SystemView:
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
         self.unsettled.update(session.dependencies)
+
+    def has_session(self, session_id: SessionId) -> bool:
+        """Whether a session was read, and has not ended."""
+        return session_id in self._group_of
 
     def dependencies_of(self, session_ids: Iterable[str]) -> list[str]:
         """The sessions and arrays that these sessions depend on, each once."""

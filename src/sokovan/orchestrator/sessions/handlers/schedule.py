@@ -67,6 +67,7 @@ class ScheduleSessions:
         for record in report.sessions:
             self._sessions.put(record)
         if report.unread:
+            self._sessions.mark_stale(report.unread)
             await self._reader.refresh()
         return bool(report.placed or report.evicted or cancelled)
 

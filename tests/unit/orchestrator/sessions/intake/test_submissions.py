@@ -36,6 +36,50 @@ from tests.unit.adapters.sql.statements import recorded_statements
 from tests.unit.orchestrator.sessions.controller_harness import ALICE, BOB, HELLO, controller_harness, session_request
 
 
+async def test_who_has_many_pending_sessions_is_refused_again_for_a_moment_without_a_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation_context, "MANY_PENDING", 2)
+    async with controller_harness() as on:
+        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
+        stored = [await on.submit(key="k"), await on.submit()]
+        await refusal(on.submit(array=read_array("1-2")), TooManyPending)
+        with monkeypatch.context() as without, recorded_statements(on.cluster) as statements:
+            without.setattr(on.store, "run", None)
+            again = await refusal(on.submit(array=read_array("1-3")), TooManyPending)
+        assert not any("count(*)" in one for one in statements)
+        assert again.problems[0].where == "array"
+        # Fewer may still be stored, and so may those of others.
+        await on.submit(BOB)
+        stored.append(await on.submit())
+        [refused] = await on.controller.submit_many([KeyedRequest(HELLO)], ALICE)
+        assert isinstance(refused, TooManyPending)
+        await on.controller.cancel(stored[1].session_id, ALICE)
+        await refusal(on.submit(), TooManyPending)
+        # One with its key was stored before.
+        assert (await on.submit(key="k")).session_id == stored[0].session_id
+        await on.clock.advance(validation_context.REFUSED_FOR_MS / 1000)
+        await on.submit()
+
+
+async def test_no_more_requests_of_a_batch_are_stored_together_than_of_an_array(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submissions, "STORED_TOGETHER", 2)
+    together: list[int] = []
+    async with controller_harness() as on:
+        run = on.store.run
+
+        async def counted(work: Any) -> Any:
+            found = await run(work)
+            together.append(len(found))
+            return found
+
+        monkeypatch.setattr(on.store, "run", counted)
+        await on.controller.submit_many([KeyedRequest(HELLO)] * 5, ALICE)
+    assert together == [2, 2, 1]
+
+
 async def test_a_made_up_name_that_is_taken_is_made_up_again() -> None:
     async with controller_harness(
         names=iter(["brave-heron-7", "brave-heron-7", "brave-heron-7", "calm-otter-2"])
