@@ -221,7 +221,7 @@ def _still_waits(session: SessionRecord | None) -> bool:
 def _without_largest(
     taken: Sequence[Assignment], postponed: set[SessionId]
 ) -> tuple[list[Assignment], list[Assignment]]:
-    """What is allocated now, the largest sessions last, and the largest ones that wait for a later cycle.
+    """Assignments to allocate now, the largest last, and the largest for a later cycle.
 
     Each of these waits once, so that others are served between its decision and its allocation.
     """

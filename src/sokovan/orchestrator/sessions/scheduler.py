@@ -10,7 +10,7 @@ from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.owners.unread_sessions import READ_AT_ONCE
+from sokovan.domain.owners.session_turns import READ_AT_ONCE
 from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.orchestrator.plan_allocator import CycleReport, PlanAllocator
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.owners.unread_sessions import READ_AT_ONCE, UnreadSessions
+from sokovan.domain.owners.session_turns import READ_AT_ONCE, UnreadSessions
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import SessionFilter

@@ -239,12 +239,12 @@ async def test_cycles_follow_each_other_until_all_new_sessions_are_read(
         cycles += 1
         assert cycles < len(names)
     # What the scheduler has not read is not waited for, as none of it is pending.
-    assert cluster.stored.snapshots.is_behind
+    assert cluster.coordinator._scheduler.is_behind
     await cluster.agent("a1", slots={"cpu": 9000, "mem": 9 << 30})
     await cluster.submit("later")
     await cluster.settle()
     assert await cluster.status("later") == "running"
-    assert not cluster.stored.snapshots.is_behind
+    assert not cluster.coordinator._scheduler.is_behind
 
 
 @pytest.mark.slow

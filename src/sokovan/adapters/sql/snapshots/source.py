@@ -27,7 +27,7 @@ from sokovan.adapters.sql.schema.tables import (
     USERS,
 )
 from sokovan.adapters.sql.snapshots.carried_state import CatalogMarks, RecordedPlan, read_carried, record_plan
-from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.changed_sessions import ChangedSessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
@@ -56,6 +56,7 @@ class SqlSnapshots:
         # Sessions may be behind the rest.
         self._sessions_since: int | None = None
         self._marks: dict[str, int] = {}
+        self._sessions = ChangedSessions()
         self.is_behind = False
 
     async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> bool:
@@ -65,7 +66,7 @@ class SqlSnapshots:
         changed = await read(
             lambda unit: self._refresh(unit, sessions=sessions or self._since is None, at_once=at_once)
         )
-        self.is_behind = len(self._view.unread) > 0
+        self.is_behind = self._sessions.is_behind
         return changed
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
@@ -123,7 +124,7 @@ class SqlSnapshots:
         marks = {row.kind: row.stamp for row in await transaction.fetch(_MARKS)}
         await self._refresh_catalog(unit, view, marks)
         if sessions:
-            await refresh_sessions(transaction, view, since=self._sessions_since, at_once=at_once)
+            await self._sessions.refresh(transaction, view, since=self._sessions_since, at_once=at_once)
         await self._refresh_agents(transaction, view)
         await self._refresh_usage(transaction, view)
         await self._refresh_past_usage(transaction, view)

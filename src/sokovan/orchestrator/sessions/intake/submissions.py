@@ -125,7 +125,7 @@ class Submissions:
         self._preparer = Preparer(ids, names)
         self.arrays = ArrayStorage(store, ids)
         self._pools = PoolCache(store, clock)
-        self._pending = PendingLimit(clock)
+        self._pending = PendingLimit(clock.monotonic_ms)
 
     def allow_sharing(self) -> None:
         """Accept sessions of all users for agents that do not isolate their kernels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
@@ -20,7 +20,6 @@ from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
-from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.catalog import Booking, CatalogItem, CatalogRepository, Item
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
@@ -237,15 +236,15 @@ class PendingLimit:
     pending sessions is refused again for a moment, without a transaction: others write meanwhile.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
+        self._monotonic_ms = monotonic_ms
         self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
         self._refused: dict[str, tuple[int, str, int]] = {}  # by user: for how many, why, and when
 
     def refused_lately(self, user: str, sessions: int) -> str:
-        """Why as many new sessions of a user, or fewer, were refused a moment ago; else empty."""
+        """Why as many or fewer new sessions were refused a moment ago, or empty."""
         refused, problem, at_ms = self._refused.get(user, (0, "", 0))
-        is_late = self._clock.monotonic_ms() - at_ms >= REFUSED_FOR_MS
+        is_late = self._monotonic_ms() - at_ms >= REFUSED_FOR_MS
         return "" if is_late or sessions < refused else problem
 
     async def admit(
@@ -265,7 +264,7 @@ class PendingLimit:
             more = f"{sessions} more are" if sessions > 1 else "one more is"
             problem = f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
             if count >= MANY_PENDING:
-                self._keep(self._refused, user, (sessions, problem, self._clock.monotonic_ms()))
+                self._keep(self._refused, user, (sessions, problem, self._monotonic_ms()))
             return problem
         self._keep(self._counted, user, (count + sessions, at_ms))
         waiting[user] = waiting.get(user, 0) + sessions

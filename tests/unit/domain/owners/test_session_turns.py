@@ -1,7 +1,7 @@
 """New sessions are read a part at a time: whose come first, and what is left."""
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.owners.unread_sessions import UnreadSessions
+from sokovan.domain.owners.session_turns import UnreadSessions
 
 
 def sessions_of(user: str, count: int) -> dict[SessionId, str]:
