@@ -10,7 +10,6 @@ from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.owners.session_turns import READ_AT_ONCE
 from sokovan.orchestrator.agent_requests import code_and_detail
 from sokovan.orchestrator.plan_allocator import CycleReport, PlanAllocator
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
@@ -68,9 +67,12 @@ class Scheduler:
         self._repeat_ms = 0
         self._failed_groups: dict[ScalingGroupName, str] = {}
 
-    async def refresh(self, *, sessions: bool = True) -> None:
-        """Read what was committed since the last refresh; sessions only if needed."""
-        self._changed |= await self._snapshots.refresh(sessions=sessions, at_once=READ_AT_ONCE)
+    async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> None:
+        """Read what was committed since the last refresh; sessions only if needed.
+
+        Of more new sessions than `at_once` so many are read, users in turn.
+        """
+        self._changed |= await self._snapshots.refresh(sessions=sessions, at_once=at_once)
 
     @property
     def is_behind(self) -> bool:

@@ -10,8 +10,9 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import SessionRecord, SessionResult
 from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
-from sokovan.orchestrator.sessions import scheduler, session_cache
+from sokovan.orchestrator.sessions import session_cache
 from sokovan.orchestrator.sessions.context import CycleInput
+from sokovan.orchestrator.sessions.handlers import schedule
 from sokovan.orchestrator.sessions.session_cache import LARGE
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -225,7 +226,7 @@ async def test_small_sessions_are_served_after_a_long_refresh(
 async def test_cycles_follow_each_other_until_all_new_sessions_are_read(
     cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (session_cache, scheduler):
+    for module in (session_cache, schedule):
         monkeypatch.setattr(module, "READ_AT_ONCE", 2)
     names = [f"s{number}" for number in range(5)]
     await cluster.tick()
