@@ -7,7 +7,11 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
-from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
+from sokovan.adapters.sql.repositories.sessions.transitions import (
+    Transitions,
+    _changed_columns,
+    _without_columns,
+)
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import ForbiddenCause, IllegalTransition
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
@@ -21,6 +25,7 @@ from sokovan.domain.lifecycle.session import (
 )
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
 from tests.unit.adapters.sql.cluster_rows import kernel_state, session_state
+from tests.unit.adapters.sql.statements import recorded_statements
 
 Kernels = tuple[KernelStatus, ...]
 Step = tuple[Kernels, tuple[KernelTrigger, ...], Kernels]
@@ -123,3 +128,33 @@ async def test_a_kernel_that_cannot_move_stops_everything() -> None:
 
         await cluster.store.run_sql(work)
     assert (kernel.status, kernel.version) == (KernelStatus.RUNNING, 1)
+
+
+def session_columns(statements: list[str]) -> list[set[str]]:
+    """The columns that each update of sessions sets."""
+    updates = [text.partition("SET ")[2].partition(" FROM ")[0] for text in statements if "UPDATE sessions" in text]
+    return [{part.partition("=")[0].strip() for part in text.split(", ") if "=" in part} for text in updates]
+
+
+async def test_what_a_move_does_not_change_is_not_written() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s")
+        with recorded_statements(cluster) as statements:
+            await cluster.place("s", "a1")
+            await cluster.start("s")
+            await cluster.stop("s")
+        always = {"status", "version", "history_sequence", "goal", "since_ms", "stamp"}
+        placed, *started, stopped = session_columns(statements)
+        assert placed == always | {"scheduled_ms"}
+        assert all(columns == always for columns in started)
+        assert stopped == always | {"cause", "cause_detail", "result"}
+
+
+async def test_sessions_written_together_get_the_columns_that_any_of_them_changes() -> None:
+    rows = [session_state("a", failed_starts="[]", group_domains="{}", evictions="[]", checkpoint_ms=None).row] * 2
+    kept = ("s", 1, "running", 2, 0, 5, None, None, None, None, None, None, "[]", "{}", "[]", None)
+    ended = (*kept[:7], 9, "done", *kept[9:])
+    assert _changed_columns([]) == _changed_columns([(rows[0], kept)]) == ()
+    assert _changed_columns(zip(rows, (kept, ended), strict=True)) == ("ended_ms", "cause")
+    assert _without_columns([kept, ended], ("ended_ms", "cause")) == [(*kept[:6], None, None), (*kept[:6], 9, "done")]
