@@ -18,6 +18,16 @@ globalThis.SharedWorker = class {
   }
 };
 """
+# What is to run after a page was drawn waits until the test lets it go on.
+HOLDS_FRAMES = """
+const [frame, timer, held] = [globalThis.requestAnimationFrame, globalThis.setTimeout, []];
+globalThis.requestAnimationFrame = (work) => held.push(work);
+globalThis.setTimeout = (work, after = 0, ...rest) => (after <= 100 ? held.push(work) : timer(work, after, ...rest));
+globalThis.letGoOn = () => {
+  [globalThis.requestAnimationFrame, globalThis.setTimeout] = [frame, timer];
+  for (const work of held) work(performance.now());
+};
+"""
 IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 ADDS_A_USER = """() => fetch('/api/v1/users/eve', {
   method: 'PUT', body: JSON.stringify({name: 'eve', domain: 'default'}),

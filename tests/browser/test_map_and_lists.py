@@ -162,6 +162,39 @@ def test_a_page_is_read_when_it_is_opened_and_says_so_if_its_files_are_gone(dash
         page.get_by_role("heading", name="Queues").wait_for()
 
 
+def test_a_page_whose_files_come_before_anyone_waits_for_them_is_shown(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/queues") as page:
+        page.get_by_role("heading", name="Queues").wait_for()
+        waiting: list[Any] = []
+        files = re.compile("/ui/assets/queues-")
+        page.add_init_script(scripts.HOLDS_FRAMES)
+        page.route(files, lambda route: waiting.append(route))  # noqa: PLW0108  # a built-in method is no handler
+        page.goto(f"{dashboard.url}/ui/queues", wait_until="commit")
+        page.locator("main .skeleton").wait_for(state="attached")
+        # The page is drawn without its files, and nothing after that has run: now they come.
+        for route in waiting:
+            route.continue_()
+        page.evaluate("(file) => import(file).then(() => undefined)", waiting[0].request.url)
+        page.evaluate("() => letGoOn()")
+        page.get_by_role("heading", name="Queues").wait_for()
+
+
+def test_a_long_list_is_sorted_by_the_server(dashboard: Dashboard) -> None:
+    for name, gpus in (("far-c", "1"), ("far-a", "3"), ("far-b", "2")):
+        dashboard.sokovan("run", "-d", "--name", name, "--gpus", gpus, "--", "sleep", "600")
+    with dashboard.page("/ui/sessions") as page:
+        page.add_init_script(scripts.HOLDS_NOTHING)
+        page.goto(f"{dashboard.url}/ui/sessions?q=far-&sort=name")
+        page.get_by_role("row", name=re.compile("far-a")).wait_for()
+        assert names_of(page) == ["far-a", "far-b", "far-c"]
+        page.get_by_role("columnheader", name="GPU").get_by_role("button").click()
+        page.locator("[aria-sort=descending]", has_text="GPU").wait_for()
+        page.get_by_role("row", name=re.compile("far-a")).wait_for()
+        assert names_of(page) == ["far-a", "far-b", "far-c"]
+        assert "sokovan ps --sort -gpus --search far-" in text_of(page, ".bar .copy")
+    dashboard.sokovan("stop", "far-a", "far-b", "far-c", "--yes")
+
+
 def test_a_session_is_written_as_yaml_and_shown_as_a_form_again(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/new") as page:
         page.get_by_label("Command").fill("sleep 600")

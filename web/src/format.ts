@@ -21,7 +21,7 @@ export function bytes(value: number): string {
   return `${trimmed(left)} ${BYTES[unit] ?? "B"}`;
 }
 
-function trimmed(value: number): string {
+export function trimmed(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toFixed(1).replace(/\.0$/, "");
 }
 

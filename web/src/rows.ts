@@ -46,16 +46,16 @@ export function byAge(one: SessionRow, other: SessionRow): number {
   return one.id < other.id ? 1 : -1;
 }
 
-/** Columns by which the list can be sorted; the first time in the order that is asked for most. */
+/** Columns by which the list can be sorted; the first time in the order that is asked for most. `key` is the server's name. */
 export const SORTS = {
-  state: { of: (row: SessionRow) => row.status, falls: false },
-  name: { of: (row: SessionRow) => row.name || row.id, falls: false },
-  user: { of: (row: SessionRow) => row.user, falls: false },
-  queue: { of: (row: SessionRow) => row.queue, falls: false },
-  kernels: { of: (row: SessionRow) => row.size, falls: true },
-  gpu: { of: (row: SessionRow) => row.devices, falls: true },
-  age: { of: (row: SessionRow) => row.submitted_at, falls: true },
-  reason: { of: (row: SessionRow) => row.reason ?? "\uffff", falls: false },
+  state: { of: (row: SessionRow) => row.status, falls: false, key: "status" },
+  name: { of: (row: SessionRow) => row.name || row.id, falls: false, key: "name" },
+  user: { of: (row: SessionRow) => row.user, falls: false, key: "user" },
+  queue: { of: (row: SessionRow) => row.queue, falls: false, key: "queue" },
+  kernels: { of: (row: SessionRow) => row.size, falls: true, key: "kernels" },
+  gpu: { of: (row: SessionRow) => row.devices, falls: true, key: "gpus" },
+  age: { of: (row: SessionRow) => row.submitted_at, falls: true, key: "" },
+  reason: { of: (row: SessionRow) => row.reason ?? "~", falls: false, key: "reason" },
 } as const;
 export type SortKey = keyof typeof SORTS;
 
@@ -78,16 +78,36 @@ export function sortAfter(before: Sort, key: SortKey): string {
   return key === NEWEST.key && falls === NEWEST.falls ? "" : `${falls ? "-" : ""}${key}`;
 }
 
-/** Rows in an order; equal ones stay the newest first. */
-export function sorted(rows: readonly SessionRow[], sort: Sort): readonly SessionRow[] {
-  if (sort.key === NEWEST.key && sort.falls === NEWEST.falls) return rows;
+/** The order as the server names it; empty for its own, the newest first. */
+export function sortParameter(sort: Sort): string {
+  if (sort.key === "age") return sort.falls ? "" : "oldest";
+  return `${sort.falls ? "-" : ""}${SORTS[sort.key].key}`;
+}
+
+/** Compares rows; as people read numbers in texts, or byte by byte as the server does. Equal ones are the newest first. */
+function comparing(sort: Sort, natural: boolean): (one: SessionRow, other: SessionRow) => number {
   const { of } = SORTS[sort.key];
   const compare = (one: SessionRow, other: SessionRow) => {
     const [left, right] = [of(one), of(other)];
     if (typeof left === "number" || typeof right === "number") return Number(left) - Number(right);
-    return left === right ? 0 : left.localeCompare(right, "en", { numeric: true });
+    if (left === right) return 0;
+    return natural ? left.localeCompare(right, "en", { numeric: true }) : left < right ? -1 : 1;
   };
-  return [...rows].sort((one, other) => (sort.falls ? compare(other, one) : compare(one, other)));
+  const oldest = sort.key === "age" && !sort.falls;
+  return (one, other) => (sort.falls ? compare(other, one) : compare(one, other)) || (oldest ? byAge(other, one) : byAge(one, other));
+}
+
+/** Rows in an order; equal ones stay the newest first. */
+export function sorted(rows: readonly SessionRow[], sort: Sort): readonly SessionRow[] {
+  if (sort.key === NEWEST.key && sort.falls === NEWEST.falls) return rows;
+  return [...rows].sort(comparing(sort, true));
+}
+
+/** Rows in the server's order as far as it is known: `ends` are the last rows of lists that go on. */
+export function sortedUntil(rows: readonly SessionRow[], sort: Sort, ends: readonly SessionRow[]): readonly SessionRow[] {
+  const compare = comparing(sort, false);
+  const end = [...ends].sort(compare)[0];
+  return rows.filter((row) => !end || compare(row, end) <= 0).sort(compare);
 }
 
 export function matches(row: SessionRow, text: string): boolean {
@@ -101,9 +121,9 @@ export function matches(row: SessionRow, text: string): boolean {
 const SEARCH_MAX = 64;
 
 /** The requests that find in the whole list what a filter finds in a part of it: by words, and by a reason if it looks like one. */
-export function searchesFor(text: string, status: string): string[] {
+export function searchesFor(text: string, status: string, sort = ""): string[] {
   const words = text.trim().slice(0, SEARCH_MAX);
-  const chosen = status ? `status=${encodeURIComponent(status)}` : "";
+  const chosen = [...(status ? [`status=${encodeURIComponent(status)}`] : []), ...(sort ? [`sort=${sort}`] : [])].join("&");
   if (!words) return chosen ? [chosen] : [];
   const also = chosen ? `&${chosen}` : "";
   return [`q=${encodeURIComponent(words)}${also}`, ...(/^[A-Z][A-Z_]+$/.test(words) ? [`reason=${words}${also}`] : [])];

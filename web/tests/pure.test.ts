@@ -6,7 +6,7 @@ import { EventReader } from "../src/events.ts";
 import { amount, duration, printable, shellWords } from "../src/format.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
-import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortOf } from "../src/rows.ts";
+import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortedUntil, sortOf, sortParameter } from "../src/rows.ts";
 import { deviceLanes, devicesText } from "../src/devicelanes.ts";
 import { limitRows } from "../src/limits.ts";
 import { modeOf, shading, stepOf } from "../src/shade.ts";
@@ -161,6 +161,18 @@ test("sessions are sorted by a column, equal ones stay the newest first", () => 
   assert.deepEqual(names("age"), ["a9", "a10", "b"]);
   assert.deepEqual(names("constructor"), names(""));
   assert.deepEqual([sortAfter(sortOf(""), "name"), sortAfter(sortOf("name"), "name"), sortAfter(sortOf(""), "age"), sortAfter(sortOf("age"), "age"), sortAfter(sortOf(""), "gpu")], ["name", "-name", "age", "", "-gpu"]);
+});
+
+test("a part of a long list is shown in the server's order, as far as that is read", () => {
+  const rows = [["a10", 2, "1"], ["b", 2, "2"], ["a9", 8, "0"], ["", 1, "3"]].map(([name, size, at]) => ({ id: `s-${at}`, name, size, submitted_at: at, reason: null }) as SessionRow);
+  const names = (text: string, ...ends: number[]) => sortedUntil(rows, sortOf(text), ends.map((at) => rows[at] as SessionRow)).map((row) => row.name || row.id);
+  assert.deepEqual(names("name"), ["a10", "a9", "b", "s-3"]);
+  assert.deepEqual(names("name", 2), ["a10", "a9"]);
+  assert.deepEqual(names("-kernels", 1, 0), ["a9", "b"]);
+  assert.deepEqual(names("kernels", 1), ["s-3", "b"]);
+  assert.deepEqual(["", "age", "-gpu", "state", "reason"].map((text) => sortParameter(sortOf(text))), ["", "oldest", "-gpus", "status", "reason"]);
+  assert.deepEqual(searchesFor("ada", "pending", "-gpus"), ["q=ada&status=pending&sort=-gpus"]);
+  assert.deepEqual(searchesFor("", "", "name"), ["sort=name"]);
 });
 
 test("a new scaling group is what its form shows, and a changed one keeps what it does not show", () => {

@@ -18,7 +18,11 @@ from starlette.responses import Response
 
 from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.domain.ids import is_name
+from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.problems import InvalidRequest, Problem
+from sokovan.domain.records import SessionSummary
+from sokovan.domain.slots import devices_in_thousandths
+from sokovan.ports.repositories.sessions import NO_REASON, SessionPosition, SessionSort
 
 I = TypeVar("I")  # noqa: E741  # an item, as T is a type
 
@@ -28,6 +32,7 @@ CURSOR_MAX = 400
 PLACE_MAX = 2**63 - 1
 # Items that are encoded before other tasks run.
 _ENCODED = 100
+_NUMBERS = frozenset({SessionSort.KERNELS, SessionSort.GPUS})
 
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_MAX, description="The maximum number of items.")]
 Cursor: TypeAlias = Annotated[
@@ -53,7 +58,10 @@ def number_of(cursor: str | None) -> int | None:
     """The position in a cursor of a numbered list. Raises InvalidRequest."""
     if cursor is None:
         return None
-    place = place_of(cursor)
+    return _number(place_of(cursor))
+
+
+def _number(place: str) -> int:
     if not place.isascii() or not place.isdigit() or len(place) > 19 or int(place) > PLACE_MAX:
         raise _refused()
     return int(place)
@@ -86,6 +94,46 @@ def name_after(cursor: str | None) -> str:
     if cursor is not None and not is_name(name):
         raise _refused()
     return name
+
+
+def session_cursor(last: SessionSummary, by: SessionSort, reason: str | None) -> str:
+    """The cursor after a session that is listed with this reason.
+
+    It has the value that the list is sorted by, since that of the session may change before the next page is read.
+    """
+    if by is SessionSort.SUBMITTED:
+        return cursor_of(last.place)
+    return cursor_of(f"{last.place} {_sorted_by(last, by, reason)}")
+
+
+def session_position(cursor: str | None, by: SessionSort) -> SessionPosition | None:
+    """The position in a cursor. Raises InvalidRequest."""
+    if cursor is None or by is SessionSort.SUBMITTED:
+        place = number_of(cursor)
+        return None if place is None else SessionPosition(place)
+    place_text, separator, value = place_of(cursor).partition(" ")
+    # PostgreSQL rejects some strings.
+    if not separator or not value.isascii() or not value.isprintable():
+        raise _refused()
+    return SessionPosition(_number(place_text), _number(value) if by in _NUMBERS else value)
+
+
+def _sorted_by(one: SessionSummary, by: SessionSort, reason: str | None) -> str | int:
+    match by:
+        case SessionSort.NAME:
+            return one.spec.name or one.session_id
+        case SessionSort.USER:
+            return one.spec.owner.user
+        case SessionSort.QUEUE:
+            return one.spec.queue
+        case SessionSort.KERNELS:
+            return one.spec.size
+        case SessionSort.GPUS:
+            return devices_in_thousandths(one.spec.requested_slots())
+        case SessionSort.REASON:
+            return (reason if one.status is SessionStatus.PENDING else one.cause) or NO_REASON
+        case _:
+            return one.status.value
 
 
 def _refused() -> InvalidRequest:

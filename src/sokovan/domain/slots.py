@@ -157,6 +157,18 @@ class SlotLimits(Mapping[str, int]):
 NO_LIMITS = SlotLimits()
 
 
+def devices_in_thousandths(slots: Mapping[str, int]) -> int:
+    """The accelerators among slots, whole ones or shares, in thousandths.
+
+    >>> devices_in_thousandths({"cpu": 4000, "cuda.device": 2}), devices_in_thousandths({"cuda.shares": 250})
+    (2000, 250)
+    """
+    for slot in sorted(slots):
+        if slot.endswith(".device"):
+            return slots[slot] * SHARES_PER_DEVICE
+    return next((slots[slot] for slot in sorted(slots) if slot.endswith(".shares")), 0)
+
+
 def total(parts: Iterable[ResourceSlot]) -> ResourceSlot:
     """The sum of all parts."""
     given = list(parts)

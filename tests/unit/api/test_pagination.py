@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.api.pagination import PLACE_MAX, cursor_of, name_after, number_of, page_by_name, place_of
+from sokovan.api.pagination import PLACE_MAX, cursor_of, name_after, number_of, page_by_name, place_of, session_position
 from sokovan.domain.problems import InvalidRequest
+from sokovan.ports.repositories.sessions import SessionPosition, SessionSort
 
 
 @given(st.integers(min_value=0, max_value=PLACE_MAX))
@@ -40,6 +41,16 @@ def test_no_cursor_is_the_beginning() -> None:
 def test_what_is_no_place_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest, match="not a cursor"):
         number_of(cursor)
+
+
+@pytest.mark.parametrize("text", ["7", "x alice", "7 \0", "7 é", "7 a\nb"])
+def test_a_sorted_list_goes_on_after_a_place_and_a_value(text: str) -> None:
+    assert session_position(cursor_of("7 alice"), SessionSort.USER) == SessionPosition(7, "alice")
+    assert session_position(cursor_of("7 4000"), SessionSort.GPUS) == SessionPosition(7, 4000)
+    assert session_position(cursor_of("7"), SessionSort.SUBMITTED) == SessionPosition(7)
+    for refused, by in ((text, SessionSort.USER), ("7 alice", SessionSort.GPUS), ("7 alice", SessionSort.SUBMITTED)):
+        with pytest.raises(InvalidRequest, match="not a cursor"):
+            session_position(cursor_of(refused), by)
 
 
 def test_only_a_name_is_a_place_among_names() -> None:

@@ -1,12 +1,12 @@
 // The cluster in figures, why sessions wait, what needs attention, and what just happened.
 import { call } from "../api.ts";
-import { amount, devices, plural, printable } from "../format.ts";
+import { amount, devices, trimmed, plural, printable } from "../format.ts";
 import { clusterTick, loaded, recent } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useCounts } from "../parts/counts.ts";
 import { SmallMap } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
-import { SessionLine, SlotLine, useUsage } from "../parts/usage.tsx";
+import { AgentLine, SessionLine, SlotLine, useUsage, WaitingLine } from "../parts/usage.tsx";
 import { type MapAgent, agentsOf, needingAttention } from "../map.ts";
 import { ENDED } from "../states.ts";
 import type { FleetView, HealthView, WaitingView } from "../wire.ts";
@@ -33,6 +33,8 @@ export function OverviewPage() {
   );
   const usage = useUsage("by=all");
   const levels = useUsage("by=all&of=sessions");
+  const gpus = useUsage("by=all&of=gpus");
+  const alive = useUsage("by=all&of=agents");
   const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value || !loaded.value) return <Skeleton lines={10} />;
@@ -57,10 +59,15 @@ export function OverviewPage() {
         <Figure label="running" value={String(counts.get("running") ?? 0)} note={`${live} live`}>
           <SessionLine view={levels.value} level="running" />
         </Figure>
-        <Figure label="waiting" value={String(counts.get("pending") ?? 0)} note={`${waiting.items.reduce((all, one) => all + devices(one.slots), 0)} GPU requested`}>
+        <Figure label="waiting" value={String(counts.get("pending") ?? 0)} note={plural(waiting.items.length, "reason")}>
           <SessionLine view={levels.value} level="waiting" />
         </Figure>
-        <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")} />
+        <Figure label="GPUs waiting" value={trimmed(waiting.items.reduce((all, one) => all + devices(one.slots), 0))} note="requested">
+          <WaitingLine view={gpus.value} />
+        </Figure>
+        <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")}>
+          <AgentLine view={alive.value} total={fleet.agents.length} />
+        </Figure>
         <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
       {fleet.agents.length ? (

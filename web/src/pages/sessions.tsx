@@ -1,5 +1,5 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { plural, printable, shellWords } from "../format.ts";
 import { clusterTick, cut, loaded, readMore, sessions } from "../live/store.ts";
@@ -11,7 +11,7 @@ import { useResource } from "../parts/resource.ts";
 import { useSearch } from "../parts/search.ts";
 import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
-import { type SessionRow, type Sort, type SortKey, countBy, matches, merged, rowOf, sortAfter, sortOf, sorted } from "../rows.ts";
+import { type SessionRow, type Sort, type SortKey, countBy, matches, merged, rowOf, sortAfter, sortOf, sortParameter, sorted, sortedUntil } from "../rows.ts";
 import { ENDED, STATUSES } from "../states.ts";
 import { forgetView, saveView, views } from "../views.ts";
 import type { ProblemView, SessionRowPage } from "../wire.ts";
@@ -28,7 +28,7 @@ const COLUMNS: GridColumn<SessionRow>[] = [
 ];
 
 function command(status: string, text: string, sort: Sort): string {
-  return shellWords(["sokovan", "ps", ...(sort.key === "age" && !sort.falls ? ["--sort", "oldest"] : []), ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
+  return shellWords(["sokovan", "ps", ...(sortParameter(sort) ? ["--sort", sortParameter(sort)] : []), ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
 }
 
 export function SessionsPage() {
@@ -41,7 +41,10 @@ export function SessionsPage() {
   const [problem, setProblem] = useState<ProblemView | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const held = sessions.value;
-  const search = useSearch(text, status, true);
+  const order = query.value.get("sort") ?? "";
+  const sort = sortOf(order);
+  const ordered = sortParameter(sort);
+  const search = useSearch(text, status, true, ordered);
   const beyond = search.rows;
   const everything = useMemo(() => (beyond.length ? merged(held, beyond) : held), [held, beyond]);
   const found = useMemo(() => {
@@ -52,13 +55,12 @@ export function SessionsPage() {
   const everywhere = useCounts();
   const counts = text ? listed : everywhere;
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const order = query.value.get("sort") ?? "";
-  const sort = sortOf(order);
-  const shown = useMemo(() => sorted(status ? found.filter((row) => row.status === status) : found, sort), [found, status, order]);
-  // Only all of them have an order other than by age.
-  useEffect(() => {
-    if (order && cut.value) (text || status ? search.more : readMore)();
-  }, [order, everything.length, cut.value, text, status]);
+  const isCut = cut.value;
+  const { ends } = search;
+  const shown = useMemo(() => {
+    const wanted = status ? found.filter((row) => row.status === status) : found;
+    return ordered && isCut ? sortedUntil(wanted, sort, ends) : sorted(wanted, sort);
+  }, [found, status, ordered, isCut, ends]);
   const openedHere = open ? everything.find((row) => row.id === open) : undefined;
   // An address may name a session that is not in the part of the list that was read.
   const missing = open && cut.value && !openedHere ? open : "";
@@ -131,13 +133,14 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {cut.value ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.{order ? " Those that are read are sorted; more are being read." : ""}</p> : null}
+        {isCut && ordered ? <p class="muted">{`The first ${plural(shown.length, "session")} in this order ${shown.length === 1 ? "is" : "are"} read, and more at the end of the list.`}</p> : null}
+        {isCut && !ordered ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
         {shown.length ? (
           <Grid
             label="sessions" items={shown} columns={COLUMNS} keyOf={(row) => row.id} active={active} chosen={chosen}
             onActive={setActive} onOpen={(row) => setQuery({ open: row.id })}
-            onEnd={text || status ? search.more : readMore}
+            onEnd={text || status || ordered ? search.more : readMore}
             sorted={sort} onSort={(key) => setQuery({ sort: sortAfter(sort, key as SortKey) })}
           />
         ) : everything.length || text || status ? (

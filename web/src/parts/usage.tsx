@@ -34,6 +34,20 @@ export function SessionLine({ view, level }: { view: UsageHistoryView | null; le
   return <StepChart small end="lately" label={`${level} over 24 h`} steps={series.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={0} />;
 }
 
+/** The line of the GPUs that sessions waited for. */
+export function WaitingLine({ view }: { view: UsageHistoryView | null }) {
+  const series = view ? seriesOf(view, "waiting")[0] : undefined;
+  if (!view || !series) return null;
+  return <StepChart small end="lately" label="GPUs requested by sessions that waited over 24 h" steps={series.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={0} />;
+}
+
+/** The line of the agents that took kernels. */
+export function AgentLine({ view, total }: { view: UsageHistoryView | null; total: number }) {
+  const series = view ? seriesOf(view, "alive")[0] : undefined;
+  if (!view || !series) return null;
+  return <StepChart small end="lately" label="agents that took kernels over 24 h" steps={series.steps} from={Date.parse(view.since)} to={Date.parse(view.until)} total={total} />;
+}
+
 /** A line for each queue that held something of a slot. */
 export function QueueLines({ group, slot }: { group: string; slot: string }) {
   const found = useUsage(new URLSearchParams({ by: "queue", slot, scaling_group: group }).toString());

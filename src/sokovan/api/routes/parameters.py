@@ -10,11 +10,17 @@ from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sokovan.api.mapping.times import read_time
-from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX
+from sokovan.api.pagination import CURSOR_MAX, PAGE_DEFAULT, PAGE_MAX, session_position
 from sokovan.domain.constraints.labels import read_selectors
 from sokovan.domain.ids import NAME_PATTERN, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.ports.repositories.sessions import SessionFilter, SessionProperty
+from sokovan.ports.repositories.sessions import (
+    SessionFilter,
+    SessionOrder,
+    SessionPosition,
+    SessionProperty,
+    SessionSort,
+)
 
 REF_MAX = 200
 INDEX_MAX = 1_000_000
@@ -129,24 +135,48 @@ class SessionFilters(StatusChoice):
         )
 
 
-class SessionOrder(StrEnum):
-    """An order of sessions, by their submission."""
+class SessionSorting(StrEnum):
+    """An order of sessions; with a minus sign it falls. Equal ones are newest first."""
 
     NEWEST = auto()
     OLDEST = auto()
+    NAME = auto()
+    NAME_FALLING = "-name"
+    USER = auto()
+    USER_FALLING = "-user"
+    QUEUE = auto()
+    QUEUE_FALLING = "-queue"
+    STATUS = auto()
+    STATUS_FALLING = "-status"
+    KERNELS = auto()
+    KERNELS_FALLING = "-kernels"
+    GPUS = auto()
+    GPUS_FALLING = "-gpus"
+    REASON = auto()
+    REASON_FALLING = "-reason"
+
+    def order(self) -> SessionOrder:
+        """The store's order."""
+        if self in {SessionSorting.NEWEST, SessionSorting.OLDEST}:
+            return SessionOrder(falls=self is SessionSorting.NEWEST)
+        return SessionOrder(SessionSort(self.value.removeprefix("-")), falls=self.value.startswith("-"))
 
 
 class SessionQuery(SessionFilters, PageQuery):
-    """The filters and the page of a listing of sessions."""
+    """The filters, the order and the page of a listing of sessions."""
 
-    sort: SessionOrder | None = Field(
-        default=None, description="Newest or oldest first; by default the newest, and those of an array by index."
+    sort: SessionSorting | None = Field(
+        default=None,
+        description="By default the newest first, and those of an array by index; a minus sign turns the order round.",
     )
 
-    @property
-    def newest(self) -> bool:
-        """Whether the newest come first."""
-        return self.array is None if self.sort is None else self.sort is SessionOrder.NEWEST
+    def order(self) -> SessionOrder:
+        """The store's order."""
+        return SessionOrder(falls=self.array is None) if self.sort is None else self.sort.order()
+
+    def after(self) -> SessionPosition | None:
+        """The position that the page begins after. Raises InvalidRequest."""
+        return session_position(self.cursor, self.order().by)
 
 
 class SessionCountQuery(SessionFilters):

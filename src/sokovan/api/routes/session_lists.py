@@ -13,7 +13,7 @@ from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_
 from sokovan.api.access.lookup import array_named, require_known, visible_listing
 from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation, json_response
-from sokovan.api.pagination import cursor_of, number_of
+from sokovan.api.pagination import session_cursor
 from sokovan.api.pending_reasons import session_rows
 from sokovan.api.routes.parameters import SessionCountQuery, SessionFilters, SessionQuery
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -45,7 +45,7 @@ class SessionListRoutes:
 
     async def rows(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
         """List sessions like `/sessions`, with what fits in one line of each."""
-        principal, after = principal_of(request.scope), number_of(query.cursor)
+        principal, after, order = principal_of(request.scope), query.after(), query.order()
         scope = visible_listing(principal, query.filter(), mine=query.mine)
         if scope is None:
             return json_response(SessionRowPage(items=[]))
@@ -53,14 +53,15 @@ class SessionListRoutes:
         async def work(unit: UnitOfWork) -> SessionRowPage:
             chosen = await _chosen(unit, scope, query, principal)
             found = await unit.sessions.summaries(
-                chosen, limit=query.limit + 1, after=after, newest=query.newest, kernels_max=0
+                chosen, limit=query.limit + 1, after=after, order=order, kernels_max=0
             )
             if not found:
                 await require_known(unit, chosen)
             page = found[: query.limit]
+            items = await session_rows(unit, page)
+            more = len(found) > query.limit
             return SessionRowPage(
-                items=await session_rows(unit, page),
-                next=cursor_of(page[-1].place) if len(found) > query.limit else None,
+                items=items, next=session_cursor(page[-1], order.by, items[-1].reason) if more else None
             )
 
         return json_response(await self._store.read(work))

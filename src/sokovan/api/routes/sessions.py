@@ -17,7 +17,7 @@ from sokovan.api.mapping.arrays import array_view
 from sokovan.api.mapping.requests import session_request
 from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_views, session_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
-from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of, page_response
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of, page_response, session_cursor
 from sokovan.api.pending_reasons import session_views
 from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
 from sokovan.domain.records import ArrayRecord, SessionSummary
@@ -89,10 +89,10 @@ class SessionRoutes:
         return json_response(session_view(record), status=201 if submission.fresh else 200, headers=headers)
 
     async def list(self, request: Request, query: Annotated[SessionQuery, Query()]) -> Response:
-        """List sessions, newest or oldest first; those of an array by index."""
+        """List sessions, by default newest first; those of an array by index."""
         principal = principal_of(request.scope)
         scope = visible_listing(principal, query.filter(), mine=query.mine)
-        after = number_of(query.cursor)
+        after, order = query.after(), query.order()
         if scope is None:
             return await page_response([], None)
 
@@ -100,12 +100,13 @@ class SessionRoutes:
             array = "" if query.array is None else (await array_named(unit, query.array, principal)).array_id
             chosen = replace(scope, array_id=array)
             found = await unit.sessions.summaries(
-                chosen, limit=query.limit + 1, after=after, newest=query.newest, kernels_max=KERNELS_LISTED
+                chosen, limit=query.limit + 1, after=after, order=order, kernels_max=KERNELS_LISTED
             )
             if not found:
                 await require_known(unit, chosen)
             page = found[: query.limit]
-            return await session_views(unit, page), cursor_of(page[-1].place) if len(found) > query.limit else None
+            views, more = await session_views(unit, page), len(found) > query.limit
+            return views, session_cursor(page[-1], order.by, views[-1].reason) if more else None
 
         return await page_response(*await self._store.read(work))
 

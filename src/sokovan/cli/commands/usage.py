@@ -73,8 +73,8 @@ class HistoryOptions:
     ] = "all"
     slot: Annotated[str | None, Parameter(help="With --last: only this slot, such as cuda.device.")] = None
     of: Annotated[
-        Literal["slots", "sessions"],
-        Parameter(show_choices=False, help="With --last: sessions counts those that ran and waited."),
+        Literal["slots", "sessions", "gpus", "agents"],
+        Parameter(show_choices=False, help="With --last: count sessions, their gpus, or agents."),
     ] = "slots"
 
 

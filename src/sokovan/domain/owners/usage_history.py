@@ -26,10 +26,12 @@ class UsageBy(StrEnum):
 
 
 class UsageOf(StrEnum):
-    """The subject of a history: slots that were held, or numbers of sessions."""
+    """The subject of a history: slots, or numbers of sessions, their GPUs, or agents."""
 
     SLOTS = auto()
     SESSIONS = auto()
+    GPUS = auto()
+    AGENTS = auto()
 
 
 class SessionLevel(StrEnum):
@@ -37,6 +39,10 @@ class SessionLevel(StrEnum):
 
     RUNNING = auto()
     WAITING = auto()
+
+
+# Agents that are counted over time, in place of a slot: those that take kernels.
+AGENTS_ALIVE = "alive"
 
 
 @dataclass(frozen=True, slots=True)

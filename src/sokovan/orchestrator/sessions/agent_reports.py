@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.records import KernelRecord
@@ -28,8 +29,7 @@ class ReportDiff:
     restarted: list[AgentId] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     state: AgentState
     kernels: Mapping[tuple[KernelId, int], KernelReport]
     heard_ms: int
@@ -49,9 +49,13 @@ class AgentReports:
             before = self._known.get(agent_id)
             if before is not None and (state is before.state or _mark(state) == _mark(before.state)):
                 continue
-            kernels = {(report.kernel_id, report.attempt): report for report in state.kernels}
-            saved = tuple([report for report in state.kernels if report.checkpoint is not None])
-            self._known[agent_id] = _Known(state, kernels, now_ms, saved)
+            if state.kernels:
+                kernels = {(report.kernel_id, report.attempt): report for report in state.kernels}
+                saved = tuple([report for report in state.kernels if report.checkpoint is not None])
+                self._known[agent_id] = _Known(state, kernels, now_ms, saved)
+            else:
+                kernels = {}
+                self._known[agent_id] = _Known(state, kernels, now_ms)
             diff.updated.append(agent_id)
             if before is None or state.incarnation > before.state.incarnation:
                 diff.enrolled.append(agent_id)

@@ -17,6 +17,7 @@ from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
+from sokovan.scheduling.cycle_timing import depends_on_time
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
@@ -27,6 +28,10 @@ from sokovan.scheduling.trace import Code, Verdict, final_verdicts
 Decide: TypeAlias = Callable[[SystemSnapshot, SchedulingProfile], Awaitable[SchedulingPlan]]
 # Default of sessions allocated per transaction, so that other writers do not wait long.
 ALLOCATION_BATCH_MAX = 100
+# While nothing changes, a decision that the time may change is repeated in long cycles, and takes at most this part of
+# the time. One that it cannot change is repeated this often, in case that a rule is not known to look at it.
+_REPEATED_PART = 1 / 20
+_REPEATED_AFTER_MS = 300_000
 # Delay after a refused allocation: it lost against a concurrent change, which is visible by then.
 _AFTER_REFUSAL_MS = 500
 
@@ -58,6 +63,8 @@ class Scheduler:
         self.plans = PlanAllocator(allocator, batch_max)
         self._changed = True
         self._due_ms: int | None = None
+        # From when on a long cycle decides again although nothing has changed.
+        self._repeat_ms = 0
         self._failed_groups: dict[ScalingGroupName, str] = {}
 
     async def refresh(self, *, sessions: bool = True) -> None:
@@ -78,10 +85,14 @@ class Scheduler:
 
     def clear(self) -> None:
         """Forget cached state at the end of a leadership term."""
-        self._changed, self._due_ms = True, None
+        self._changed, self._due_ms, self._repeat_ms = True, None, 0
         self._failed_groups.clear()
         self._verdicts.clear()
         self.plans.clear()
+
+    def is_repeat_due(self) -> bool:
+        """Whether to decide again in a long cycle although nothing has changed."""
+        return self._repeat_ms <= self._clock.monotonic_ms()
 
     def next_due_s(self) -> float | None:
         """Seconds until a cycle is due without a change; None if none is."""
@@ -103,23 +114,29 @@ class Scheduler:
             await self._apply_next(group, fence, report)
         report.is_continued = bool(report.placed or report.refused or self.plans.left) and not anew
         if report.is_continued or not (self._changed or always or due or anew):
+            if pending and not report.is_continued:
+                await self._verdicts.write_rest()
             return report
         self._due_ms = None  # without a session that waits there is nothing to wake for
         if not pending:  # changes stay unprocessed for sessions that come later
             await self._verdicts.remove_all()
             return report
-        self._changed = False
-        for group in self._snapshots.scaling_groups():
-            await self._schedule_group(group, fence, report)
+        self._changed, self._repeat_ms = False, 0
+        repeated_ms = [await self._schedule_group(one, fence, report) for one in self._snapshots.scaling_groups()]
+        self._repeat_ms = self._clock.monotonic_ms() + min(repeated_ms, default=0)
         return report
 
-    async def _schedule_group(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> None:
-        """Schedule one group; its failure does not affect other groups."""
+    async def _schedule_group(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> int:
+        """Schedule one group; its failure does not affect other groups.
+
+        Returns the milliseconds after which to decide again although nothing has changed.
+        """
+        began_ms = self._clock.monotonic_ms()
         snapshot = await self._snapshots.snapshot(group)
         # In reverse: pending sessions are mostly the newest.
         pending = any(_is_pending(session) for session in reversed(snapshot.sessions))
         try:
-            await self._schedule(snapshot, fence, report, pending=pending)
+            timed = await self._schedule(snapshot, fence, report, pending=pending)
         except (FencedOut, StoreUnavailable):
             raise
         except Exception as error:  # noqa: BLE001  # a bad profile or a broken plugin of one group
@@ -127,17 +144,20 @@ class Scheduler:
             if self._failed_groups.get(group) != text:
                 self._failed_groups[group] = report.failed_groups[group] = text
                 report.blocked[group] = [one.session_id for one in snapshot.sessions if _is_pending(one)]
-            return
+            return 0
         self._failed_groups.pop(group, None)
+        took_ms = self._clock.monotonic_ms() - began_ms
+        return max(0 if timed else _REPEATED_AFTER_MS, round(took_ms / _REPEATED_PART))
 
     async def _schedule(
         self, snapshot: SystemSnapshot, fence: Fence | None, report: CycleReport, *, pending: bool
-    ) -> None:
+    ) -> bool:
+        """Decide and allocate; whether the same snapshot may be decided otherwise later."""
         group = snapshot.scaling_group.name
         if not pending:
             await self._verdicts.write(group, ())
             self.plans.left.pop(group, None)
-            return
+            return False
         began_ms = self._clock.monotonic_ms()
         profile = profile_of(snapshot.scaling_group)
         left, shown = self.plans.take_left(snapshot, self._snapshots.marks), self.plans.without_hidden(snapshot)
@@ -157,6 +177,7 @@ class Scheduler:
         times = [at_ms for at_ms in _times(snapshot, verdicts) if at_ms > snapshot.now_ms]
         if times:
             self._wake_in(min(times) - snapshot.now_ms)
+        return depends_on_time(snapshot, profile)
 
     async def _apply_next(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> None:
         """Allocate the next slice of a plan, of which a decision for all follows."""

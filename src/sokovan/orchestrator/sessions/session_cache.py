@@ -77,6 +77,12 @@ def is_settled(session: SessionRecord) -> bool:
     return session.status in SESSION.terminal and not any(one.status in HOLDS_SLOTS for one in session.kernels)
 
 
+def _only_waits(session: SessionRecord) -> bool:
+    if session.status is not SessionStatus.PENDING or session.goal is not Goal.RUN:
+        return False
+    return all(kernel.status is KernelStatus.PENDING for kernel in session.kernels)
+
+
 class BulkSessions:
     """The `large` sessions, and all of users with many kernels of small ones to move.
 
@@ -136,7 +142,8 @@ class BulkSessions:
 class SessionCache:
     """Caches live sessions; `changed` is called for each session that changed.
 
-    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread. `bulk`
+    `now_ms` is the store's time of the last refresh; `stale` are sessions to reread, `begun`
+    those of which not all kernels wait, and `statuses` how many have which. `bulk`
     sessions seem to need nothing while they are hidden; `unfinished` are those of which a
     handler left kernels for the next cycle.
     """
@@ -147,6 +154,9 @@ class SessionCache:
         self.unfinished: dict[SessionId, None] = {}
         self._changed = changed
         self._sessions: dict[SessionId, SessionRecord] = {}
+        # Without those of which all kernels wait, which may be very many.
+        self.begun: dict[SessionId, SessionRecord] = {}
+        self.statuses: Counter[SessionStatus] = Counter()
         self._needs: dict[SessionId, frozenset[Need]] = {}
         # Dictionaries and not sets, for a deterministic order of iteration.
         self._by_need: dict[Need, dict[SessionId, None]] = {need: {} for need in Need}
@@ -181,6 +191,8 @@ class SessionCache:
     def clear(self) -> None:
         """Remove everything."""
         self._sessions.clear()
+        self.begun.clear()
+        self.statuses.clear()
         self.bulk.clear()
         self.unfinished.clear()
         self._needs.clear()
@@ -239,6 +251,9 @@ class SessionCache:
     def _add(self, record: SessionRecord) -> None:
         session_id = record.session_id
         self._sessions[session_id] = record
+        self.statuses[record.status] += 1
+        if not _only_waits(record):
+            self.begun[session_id] = record
         self._needs[session_id] = needs_of(record)
         self.bulk.add(record, self._needs[session_id])
         for need in self._needs[session_id]:
@@ -246,6 +261,8 @@ class SessionCache:
 
     def _remove(self, record: SessionRecord) -> None:
         del self._sessions[record.session_id]
+        self.begun.pop(record.session_id, None)
+        self.statuses[record.status] -= 1
         self.bulk.remove(record)
         for need in self._needs.pop(record.session_id):
             self._by_need[need].pop(record.session_id, None)

@@ -44,13 +44,15 @@ class VerdictCache:
     def __init__(self, batches: BatchWriter, clock: Clock) -> None:
         self._batches, self._clock = batches, clock
         self._written: dict[ScalingGroupName, dict[SessionId, _Written]] = {}
+        # Of the last cycle, those that were too many to write, or that are written so often only.
+        self._rest: dict[ScalingGroupName, tuple[list[Verdict], Collection[SessionId]]] = {}
         # Sessions that the last cycle found waiting although nothing holds them.
         self._eligible: dict[ScalingGroupName, frozenset[SessionId]] = {}
 
     def clear(self) -> None:
         """Forget what was written; the store counts a repeated reason."""
-        self._written.clear()
-        self._eligible.clear()
+        for known in (self._written, self._rest, self._eligible):
+            known.clear()
 
     def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
         """Whether the last cycle of this term found that the session may start, but waits."""
@@ -73,7 +75,24 @@ class VerdictCache:
         await self._remove(gone)
         for session_id in gone:
             known.pop(session_id, None)
-        await self._write(known, waiting.values(), held)
+        now_ms = self._clock.monotonic_ms()
+        new = [one for one in waiting.values() if _is_noted(known.get(one.session_id), one)]
+        changed = [one for one in waiting.values() if _differs(known.get(one.session_id), one, held)]
+        due = [one for one in waiting.values() if _is_due(known.get(one.session_id), one, now_ms, held)]
+        chosen = [*new, *due][:_WRITES_MAX]
+        now = {one.session_id for one in chosen}
+        self._rest[group] = [one for one in (*new, *changed) if one.session_id not in now], held
+        await self._write(known, chosen, held)
+
+    async def write_rest(self) -> None:
+        """Store some of what the last cycle left. Raises FencedOut, StoreUnavailable."""
+        now_ms = self._clock.monotonic_ms()
+        for group, (rest, held) in list(self._rest.items()):
+            known, some = self._written.setdefault(group, {}), rest[:_WRITES_MAX]
+            later = [one for one in some if not _is_ready(known.get(one.session_id), one, now_ms, held)]
+            waiting = {one.session_id for one in later}
+            await self._write(known, [one for one in some if one.session_id not in waiting], held)
+            self._rest[group] = [*rest[len(some) :], *later], held
 
     async def _remove(self, ids: Sequence[SessionId]) -> None:
         async def work(unit: UnitOfWork, batch: Sequence[SessionId]) -> Sequence[None]:
@@ -84,15 +103,12 @@ class VerdictCache:
             await self._batches.write(ids, work)
 
     async def _write(
-        self, known: dict[SessionId, _Written], verdicts: Collection[Verdict], held: Collection[SessionId]
+        self, known: dict[SessionId, _Written], due: Sequence[Verdict], held: Collection[SessionId]
     ) -> None:
-        now_ms = self._clock.monotonic_ms()
-        new = [one for one in verdicts if _is_noted(known.get(one.session_id), one)]
-        rest = [one for one in verdicts if _is_due(known.get(one.session_id), one, now_ms, held=one.session_id in held)]
-        due = [*new, *rest][:_WRITES_MAX]
         if not due:
             return
-        noted = {one.session_id for one in new}
+        now_ms = self._clock.monotonic_ms()
+        noted = {one.session_id for one in due if _is_noted(known.get(one.session_id), one)}
 
         async def work(unit: UnitOfWork, batch: Sequence[Verdict]) -> Sequence[SessionId]:
             await unit.verdicts.put([_stored(verdict, held=verdict.session_id in held) for verdict in batch])
@@ -123,12 +139,28 @@ def held_sessions(verdicts: Collection[Verdict]) -> frozenset[SessionId]:
     return frozenset(one.session_id for one in verdicts if one.code in _HELD or id(one.checks) in refused)
 
 
-def _is_due(known: _Written | None, verdict: Verdict, now_ms: int, *, held: bool) -> bool:
-    if _is_noted(known, verdict) or known is None:
+def _is_ready(known: _Written | None, verdict: Verdict, now_ms: int, held: Collection[SessionId]) -> bool:
+    return _is_noted(known, verdict) or _is_due(known, verdict, now_ms, held)
+
+
+def _is_due(known: _Written | None, verdict: Verdict, now_ms: int, held: Collection[SessionId]) -> bool:
+    if known is None or _is_noted(known, verdict):
         return False
+    every_ms = _CHANGED_EVERY_MS if _reads_otherwise(known, verdict) else _UNCHANGED_EVERY_MS
+    return known.held is not (verdict.session_id in held) or now_ms - known.written_ms >= every_ms
+
+
+def _differs(known: _Written | None, verdict: Verdict, held: Collection[SessionId]) -> bool:
+    """Whether a verdict of the same code is not as it was written."""
+    if known is None or _is_noted(known, verdict):
+        return False
+    return known.held is not (verdict.session_id in held) or _reads_otherwise(known, verdict)
+
+
+def _reads_otherwise(known: _Written, verdict: Verdict) -> bool:
+    """Whether the summary differs, or the place of one of the first."""
     moved = verdict.position < _PLACES_WRITTEN and known.place != _place(verdict)
-    every_ms = _CHANGED_EVERY_MS if moved or known.summary != verdict.summary else _UNCHANGED_EVERY_MS
-    return known.held is not held or now_ms - known.written_ms >= every_ms
+    return moved or known.summary != verdict.summary
 
 
 def _place(verdict: Verdict) -> tuple[int, tuple[SessionId, ...]]:

@@ -85,6 +85,44 @@ class SessionProperty(StrEnum):
     SCALING_GROUP = auto()
 
 
+class SessionSort(StrEnum):
+    """A property that lists of sessions are sorted by.
+
+    `name` is the id of sessions without one; `gpus` are accelerators; `reason` is why a session is
+    PENDING or has ended.
+    """
+
+    SUBMITTED = auto()
+    NAME = auto()
+    USER = auto()
+    QUEUE = auto()
+    STATUS = auto()
+    KERNELS = auto()
+    GPUS = auto()
+    REASON = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOrder:
+    """An order of sessions, rising or falling; equal ones come newest first."""
+
+    by: SessionSort = SessionSort.SUBMITTED
+    falls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPosition:
+    """A position in a sorted list: the place of a session, and its value there."""
+
+    place: int
+    value: str | int = ""
+
+
+OLDEST_FIRST = SessionOrder()
+# The value of sessions without a reason, after all reasons.
+NO_REASON = "~"
+
+
 class SessionRepository(Protocol):
     """Sessions with their kernels; the session's status is derived from them."""
 
@@ -128,11 +166,11 @@ class SessionRepository(Protocol):
         wanted: SessionFilter,
         *,
         limit: int,
-        after: int | None = None,
-        newest: bool = False,
+        after: SessionPosition | None = None,
+        order: SessionOrder = OLDEST_FIRST,
         kernels_max: int = 0,
     ) -> Sequence[SessionSummary]:
-        """Like `page`, with the first `kernels_max` kernels of each session.
+        """Like `page`, in any order, with the first `kernels_max` kernels of each session.
 
         The cost does not grow with the number of equal kernels.
         """
@@ -162,6 +200,7 @@ class SessionRepository(Protocol):
         By name and slot. Exact, from the rows of the ledger, as long as their sessions are stored. Names and
         slots of which nothing was held are left out. `ids` and `labels` of the filter are ignored. Of sessions,
         a `SessionLevel` is in place of the slot; one that was started again counts as waiting until its last start.
+        Of agents, those that take kernels are counted, all together; only the scaling group of the filter is used.
         """
 
     async def kernel_counts(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, KernelSummary]:

@@ -226,7 +226,10 @@ def usage(*, scaling_group: str | None, limit: int = PAGE_MAX, cursor: str | Non
 
 
 class UsageHistoryOptions(TypedDict, total=False):
-    """The window of a history in RFC 3339 times, its step in seconds, and filters."""
+    """The window of a history in RFC 3339 times, its step in seconds, and filters.
+
+    `of` is `slots`, `sessions`, `gpus` that sessions requested, or `agents` that took kernels.
+    """
 
     since: str | None
     until: str | None

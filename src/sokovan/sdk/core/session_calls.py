@@ -55,7 +55,11 @@ class SessionListOptions(TypedDict, total=False):
 
 
 class SessionOrderOptions(SessionListOptions, total=False):
-    """Filters of a list and its order: `newest` or `oldest` first."""
+    """Filters of a list and its order.
+
+    `newest` or `oldest` first, or by `name`, `user`, `queue`, `status`, `kernels`, `gpus` or
+    `reason`; `-gpus` is the other way round. Equal ones come newest first.
+    """
 
     sort: str | None
 

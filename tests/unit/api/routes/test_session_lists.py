@@ -50,6 +50,31 @@ async def test_rows_go_on_by_their_cursor(api: ApiHarness) -> None:
     assert second["next"] is None
 
 
+async def test_pages_of_a_sorted_list_go_on_after_what_was_listed_though_it_changes(api: ApiHarness) -> None:
+    await api.cluster.put(Queue(QueueName("ordered")))
+    for name in ("b", "a", "c"):
+        await api.submit(f"ordered-{name}", NORTH, queue="ordered", called=f"ordered-{name}")
+    orders = {
+        "name": "abc", "-name": "cba", "user": "cab", "-queue": "cab", "kernels": "cab", "-gpus": "cab",
+        "-status": "cab", "status": "cab", "reason": "cab", "oldest": "bac", "newest": "cab",
+    }  # fmt: skip
+    for path in ("/sessions", "/sessions/rows"):
+        for sort, expected in orders.items():
+            found, cursor, more = "", "", True
+            while more:
+                page = await answer_of(api, f"{path}?queue=ordered&sort={sort}&limit=1{cursor}")
+                found += "".join(one["id"][-1] for one in page["items"])
+                cursor, more = f"&cursor={page['next']}", page["next"] is not None
+            assert (path, sort, found) == (path, sort, expected)
+    first = await answer_of(api, "/sessions/rows?queue=ordered&sort=-status&limit=2")
+    await api.call("POST", "/sessions/ordered-a/cancel", user=NORTH)
+    rest = await answer_of(api, f"/sessions/rows?queue=ordered&sort=-status&cursor={first['next']}")
+    assert [one["id"] for one in first["items"]] == ["ordered-c", "ordered-a"]
+    assert [one["id"] for one in rest["items"]] == ["ordered-b", "ordered-a"], "that which changed is listed again"
+    of_places = (await answer_of(api, "/sessions/rows?queue=ordered&limit=1"))["next"]
+    assert (await api.get(f"/sessions/rows?sort=name&cursor={of_places}", user=NORTH)).status_code == 422
+
+
 @pytest.mark.slow
 async def test_sessions_are_searched_and_listed_from_either_end_page_by_page(api: ApiHarness) -> None:
     for number in range(3):
@@ -69,7 +94,7 @@ async def test_sessions_are_searched_and_listed_from_either_end_page_by_page(api
         assert await pages(path, "q=hunt_&sort=oldest") == ["hunted-0", "hunted-1", "hunted-2"]
         assert await pages(path, "q=HUNT%20unted-1") == ["hunted-1"]
         assert await pages(path, "q=hunt%25") == []
-        assert (await api.get(f"{path}?sort=name", user=NORTH)).status_code == 422
+        assert (await api.get(f"{path}?sort=color", user=NORTH)).status_code == 422
         assert (await api.get(f"{path}?q={'x' * 65}", user=NORTH)).status_code == 422
     assert await counted(api, "q=hunt_&by=user") == {NORTH: 3}
     assert await counted(api, "q=hunt_&by=user", ADMIN) == {NORTH: 3, SOUTH: 1}

@@ -229,7 +229,7 @@ async def test_an_administrator_may_list_own_sessions_only(api: ApiHarness) -> N
         "cursor=bm90aGluZw",
         "mine=perhaps",
         "staus=running",
-        "sort=name",
+        "sort=color",
         "name=" + "x" * 129,
     ],
 )

@@ -180,3 +180,62 @@ async def test_an_allocator_that_overrides_the_method_for_one_session_gets_every
     assert report.placed == 3
     assert {session: error.problem for session, error in report.refused.items()} == {"refused": "it is not wanted"}
     assert {kernel.status for kernel in (await cluster.session("gang")).kernels} == {"scheduled"}
+
+
+async def test_while_nothing_changes_only_what_the_time_changes_is_decided_in_long_cycles(
+    cluster: OrchestratedCluster,
+) -> None:
+    await cluster.submit("waits")
+    made = scheduler(cluster, Counted())
+    assert made.is_repeat_due()
+    await made.refresh()
+    await made.run(fence=None, always=False)
+    assert not made.is_repeat_due()
+    await cluster.clock.advance(299)
+    assert not made.is_repeat_due()
+    await cluster.clock.advance(1)  # in case that a rule is not known to look at the time
+    assert made.is_repeat_due()
+    await cluster.submit("later", session_type=SessionType.BATCH, starts_at_ms=cluster.clock.now_ms() + 60_000)
+    await made.refresh()
+    await made.run(fence=None, always=False)
+    assert made.is_repeat_due()
+
+
+async def test_a_group_that_cannot_be_scheduled_is_tried_in_every_long_cycle(cluster: OrchestratedCluster) -> None:
+    async def fails(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        raise LookupError(f"no plan for {len(snapshot.sessions)} by {profile.sequencer}")
+
+    await cluster.submit("s")
+    made = Scheduler(
+        cluster.stored.snapshots,
+        cluster.stored.allocator,
+        VerdictCache(BatchWriter(cluster.store), cluster.clock),
+        clock=cluster.clock,
+        decide=fails,
+    )
+    await made.refresh()
+    report = await made.run(fence=None, always=False)
+    assert list(report.failed_groups) == ["default"]
+    assert made.is_repeat_due()
+
+
+async def test_a_long_decision_is_repeated_less_often(cluster: OrchestratedCluster) -> None:
+    async def slow(snapshot: SystemSnapshot, profile: SchedulingProfile) -> SchedulingPlan:
+        await cluster.clock.advance(4)
+        return await decide_at_once(snapshot, profile)
+
+    at_ms = cluster.clock.now_ms() + 3_600_000
+    await cluster.submit("later", session_type=SessionType.BATCH, starts_at_ms=at_ms)
+    made = Scheduler(
+        cluster.stored.snapshots,
+        cluster.stored.allocator,
+        VerdictCache(BatchWriter(cluster.store), cluster.clock),
+        clock=cluster.clock,
+        decide=slow,
+    )
+    await made.refresh()
+    await made.run(fence=None, always=False)
+    await cluster.clock.advance(79)
+    assert not made.is_repeat_due()  # four seconds of work in eighty
+    await cluster.clock.advance(1)
+    assert made.is_repeat_due()

@@ -66,6 +66,25 @@ def test_a_session_ended_by_force_is_settled_when_it_holds_nothing() -> None:
     assert is_settled(session(K.CANCELLED, goal=Goal.STOP))
 
 
+def test_sessions_that_only_wait_have_not_begun() -> None:
+    cache = SessionCache(lambda _before, _after: None)
+    for version, (kernels, begun) in enumerate(
+        [
+            ([K.PENDING, K.PENDING], False),
+            ([K.PENDING, K.SCHEDULED], True),
+            ([K.PENDING, K.PENDING], False),
+            ([K.RUNNING, K.RUNNING], True),
+        ],
+        start=1,
+    ):
+        cache.put(session(*kernels, version=version))
+        assert bool(cache.begun) is begun
+    assert {status: count for status, count in cache.statuses.items() if count} == {SessionStatus.RUNNING: 1}
+    cache.put(session(K.TERMINATED, K.TERMINATED, goal=Goal.STOP, version=9))
+    assert not cache.begun
+    assert not +cache.statuses
+
+
 def test_while_large_sessions_are_hidden_only_small_ones_need_something() -> None:
     cache = SessionCache(lambda _before, _after: None)
     cache.put(session(K.SCHEDULED))

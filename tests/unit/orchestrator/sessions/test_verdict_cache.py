@@ -197,3 +197,37 @@ def test_rules_and_limits_of_queues_hold_sessions_and_shortage_does_not() -> Non
         verdict("share", Code.QUEUE_OVER_SHARE),
     ]
     assert held_sessions([*held, *free]) == {"quota", "queue", "closed"}
+
+
+async def test_what_one_cycle_leaves_is_written_without_another_decision(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sokovan.orchestrator.sessions.verdict_cache._WRITES_MAX", 2)
+    names = ["a", "b", "c", "d", "e"]
+    for name in names:
+        await cluster.submit(name)
+    harness, written = Harness(cluster), []
+    await harness.write(*map(verdict, names))
+    for _ in range(4):
+        written.append([name for name in names if await harness.stored(name) is not None])
+        await harness.cache.write_rest()
+    assert written == [["a", "b"], ["a", "b", "c", "d"], names, names]
+    assert await cluster.codes("e") == ["NOT_ENOUGH_FREE"]
+    assert harness.batches.transactions == 3
+
+
+async def test_a_change_that_comes_too_soon_to_be_written_follows(cluster: OrchestratedCluster) -> None:
+    await cluster.submit("s")
+    harness = Harness(cluster)
+    await harness.write(verdict("s"))
+    await harness.write(verdict("s", summary="nearly room"))
+    await harness.cache.write_rest()
+    assert harness.batches.transactions == 1
+    await cluster.clock.advance(1)
+    await harness.cache.write_rest()
+    stored = await harness.stored("s")
+    assert stored is not None
+    assert stored.summary == "nearly room"
+    await cluster.clock.advance(60)
+    await harness.cache.write_rest()  # unchanged since
+    assert harness.batches.transactions == 2

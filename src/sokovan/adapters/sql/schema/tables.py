@@ -191,6 +191,9 @@ SESSIONS = sa.Table(
     _body(),
     # What lists show of the spec; empty if the spec is short, and in rows from before.
     sa.Column("summary", sa.Text, nullable=False, server_default=""),
+    # What lists are sorted by: its kernels, and its accelerators in thousandths.
+    sa.Column("size", Amount, nullable=False, server_default="0"),
+    sa.Column("devices", Amount, nullable=False, server_default="0"),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
     sa.CheckConstraint("required >= 1", name="required"),
     status_check("session_type", SessionType),

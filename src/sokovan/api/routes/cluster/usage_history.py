@@ -34,8 +34,10 @@ class UsageHistoryQuery(SessionChoice):
     until: str | None = Field(default=None, max_length=TIME_MAX, description="To this time; now by default.")
     step: int | None = Field(default=None, ge=1, le=DURATION_MAX_S, description="Seconds of a step; 10 or more.")
     by: UsageBy = Field(default=UsageBy.ALL, description="The property of sessions that it is divided by.")
-    of: UsageOf = Field(default=UsageOf.SLOTS, description="Slots that were held, or how many sessions ran and waited.")
-    slot: str | None = name_field("Only this slot; of sessions, running or waiting.")
+    of: UsageOf = Field(
+        default=UsageOf.SLOTS, description="Slots that were held, sessions that ran and waited, their GPUs, or agents."
+    )
+    slot: str | None = name_field("Only this slot; of sessions or GPUs, running or waiting.")
 
     def window(self, now_ms: int) -> UsageWindow:
         """The window; it does not go beyond now. Raises InvalidSpec."""
@@ -64,7 +66,8 @@ class UsageHistoryRoutes:
         """Show the slots that sessions held over time, as means of equal steps.
 
         Of sessions that the caller may see. Exact as long as the sessions are stored; by default of the last 24 hours.
-        With `of=sessions`, the number of sessions that ran and that waited.
+        With `of=sessions`, the number of sessions that ran and that waited; with `of=gpus`, of the accelerators that
+        they requested; with `of=agents`, of the agents that took kernels.
         """
         scope = visible_filter(principal_of(request.scope), query.filter())
 

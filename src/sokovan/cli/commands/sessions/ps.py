@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from cyclopts import Parameter
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
 LIMIT_DEFAULT = 100
+Sorting: TypeAlias = Literal[
+    "newest", "oldest", "name", "-name", "user", "-user", "queue", "-queue", "status", "-status",
+    "kernels", "-kernels", "gpus", "-gpus", "reason", "-reason",
+]  # fmt: skip
 
 
 @Parameter(name="*")
@@ -51,8 +55,12 @@ class SessionSelection:
     mine: Annotated[bool, Parameter(negative=(), help="Only your own sessions.")] = False
     array: Annotated[str | None, Parameter(help="List the sessions of this array, each on its own line.")] = None
     sort: Annotated[
-        Literal["newest", "oldest"] | None,
-        Parameter(show_choices=False, help="newest first (default), or oldest, without folding arrays."),
+        Sorting | None,
+        Parameter(
+            show_choices=False,
+            allow_leading_hyphen=True,
+            help="The order: newest, oldest or a property as above.",
+        ),
     ] = None
     limit: Annotated[int, Parameter(help="Maximum number of sessions; default: 100.")] = LIMIT_DEFAULT
     no_limit: Annotated[bool, Parameter(negative=(), help="List all of them, however many.")] = False
@@ -85,7 +93,7 @@ class SessionSelection:
     @property
     def folds_arrays(self) -> bool:
         """Whether an array is one line, instead of its sessions."""
-        return self.array is None and not self.id and not self.reason and self.sort != "oldest"
+        return self.array is None and not self.id and not self.reason and self.sort in {None, "newest"}
 
     def listed(self, client: Client, query: SessionListOptions, *, folded: bool) -> tuple[list[Listed], bool]:
         """The sessions, and whether the limit left some out.
@@ -130,6 +138,9 @@ def ps(
     first. An array is one line, with the number of its running sessions; --array
     lists its sessions by index, --watch and --until those of all arrays.
 
+    Sessions are sorted by newest, oldest, name, user, queue, status, kernels, gpus
+    or reason, falling with a minus sign in front; only newest folds arrays.
+
     For example:
       sokovan ps
       sokovan ps --all --mine -o wide
@@ -139,6 +150,7 @@ def ps(
       sokovan ps --until RUNNING
       sokovan ps --array sweep --status PENDING
       sokovan ps --search 'ada bert' --sort oldest
+      sokovan ps --sort -gpus --limit 10
       sokovan ps --reason QUOTA_USER --count-by user
       sokovan ps --all --count-by queue
 
@@ -164,7 +176,8 @@ def ps(
         views, is_cut = selection.listed(client, query, folded=folded)
         show_all(views, columns, fmt, name=_name)
         if is_cut:
-            which = selection.sort or ("newest" if selection.array is None else "first")
+            sort = selection.sort or ("newest" if selection.array is None else None)
+            which = sort if sort in {"newest", "oldest"} else "first"
             print_status(f"the {which} {len(views)} sessions are listed, and there are more; --no-limit lists all")
         flush_output()
         widths = widths_of(views, columns)

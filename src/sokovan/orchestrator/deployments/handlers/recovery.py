@@ -14,7 +14,7 @@ from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter, SessionPosition
 from sokovan.ports.storage import UnitOfWork
 
 STAYED_UNHEALTHY, ORPHANED = "stayed-unhealthy", "replica-ended"
@@ -78,10 +78,10 @@ class RecoveryHandler:
 async def _orphans(unit: UnitOfWork, known: Mapping[ReplicaPlace, ReplicaRecord]) -> list[SessionId]:
     wanted = SessionFilter(statuses=_LIVE, session_type=SessionType.INFERENCE.value)
     orphans: list[SessionId] = []
-    after: int | None = None
+    after: SessionPosition | None = None
     while sessions := await unit.sessions.summaries(wanted, limit=_PAGE, after=after):
         orphans += [one.session_id for one in sessions if _is_orphan(one, known)]
-        after = sessions[-1].place
+        after = SessionPosition(sessions[-1].place)
     return orphans
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.agent_health import HealthLimits
+from sokovan.domain.cluster.agent_health import HEALTHY, HealthLimits
 from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId
@@ -85,8 +85,10 @@ class AgentHealthMonitor:
         for _ in filter(None, written.results):
             self._telemetry.count("agent_recoveries_total")
         stale = {one.agent_id for one in findings}  # read before these writes: decided in the next sweep
-        self._begin_probes([info for agent_id, info in cycle.agents.items() if agent_id not in stale])
-        self._telemetry.gauge("agents_failing", sum(info.health.is_failing for info in cycle.agents.values()))
+        # Nearly all agents are as they began.
+        others = [info for info in cycle.agents.values() if info.health is not HEALTHY and info.health != HEALTHY]
+        self._begin_probes([info for info in others if info.agent_id not in stale])
+        self._telemetry.gauge("agents_failing", sum(info.health.is_failing for info in others))
         return any(written.results)
 
     @property

@@ -43,7 +43,9 @@ class GarbageCollector:
         kept = self._timing.current.retention.kernels_max
         for agent_id in cycle.agents:
             state = self._reports.state(agent_id)
-            if state is not None and (cycle.long or len(state.kernels) > kept):
+            # An agent without kernels has nothing to collect, and its last ones are to be forgotten.
+            found = state is not None and (state.kernels or agent_id in self._ended_ms)
+            if state is not None and found and (cycle.long or len(state.kernels) > kept):
                 await self._collect(state)
         return False
 
@@ -70,6 +72,8 @@ class GarbageCollector:
         before = self._ended_ms.get(agent_id, {})
         since = {(one.kernel_id, one.attempt): before.get((one.kernel_id, one.attempt), now_ms) for one in ended}
         self._ended_ms[agent_id] = since
+        if not since:
+            del self._ended_ms[agent_id]
         oldest = sorted(ended, key=lambda one: (since[one.kernel_id, one.attempt], one.kernel_id))
         retention = self._timing.current.retention
         surplus, retention_ms = len(oldest) - retention.kernels_max, retention.seconds * 1000

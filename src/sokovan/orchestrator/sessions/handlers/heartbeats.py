@@ -83,6 +83,8 @@ class HeartbeatMonitor:
         known = self._heard.get(info.agent_id)
         if known is None or known[0] != heard_ms:
             known = self._heard[info.agent_id] = heard_ms, self._watched_ms
+            if heard_ms is not None and info.status is AgentStatus.ALIVE:
+                return None  # as nearly all agents are
         age_ms = self._watched_ms - known[1]
         if info.status in AWAY and heard_ms is not None and age_ms < timeouts.suspect_s * 1000:
             return AgentTrigger.HEARTBEAT_RESUMED if info.status is AgentStatus.SUSPECT else AgentTrigger.REJOINED
@@ -151,9 +153,9 @@ class DeviceFaultMonitor:
 
     def _change(self, info: AgentInfo) -> tuple[AgentId, int, Mapping[str, str]] | None:
         state = self._reports.state(info.agent_id)
-        if state is None or state.incarnation != info.incarnation or info.has_left:
+        if state is None or (not state.faults and not info.health.faults):
             return None
-        if not state.faults and not info.health.faults:
+        if state.incarnation != info.incarnation or info.has_left:
             return None
         is_new = info.health.with_faults(state.faults) != info.health
         return (info.agent_id, info.incarnation, state.faults) if is_new else None

@@ -49,9 +49,8 @@ class Housekeeping:
 
     def _publish(self, cycle: CycleInput) -> None:
         telemetry = self._telemetry
-        statuses = Counter(session.status for session in self._sessions.all())
         for status in SessionStatus:
-            telemetry.gauge("sessions", statuses[status], status=status.value)
+            telemetry.gauge("sessions", self._sessions.statuses[status], status=status.value)
         agents = Counter(info.status for info in cycle.agents.values())
         for agent_status in AgentStatus:
             telemetry.gauge("agents", agents[agent_status], status=agent_status.value)

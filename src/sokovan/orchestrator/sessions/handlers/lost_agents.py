@@ -64,12 +64,14 @@ class EndLostSessions:
     async def handle(self, cycle: CycleInput) -> bool:
         """End the sessions of agents that have been lost for long enough."""
         now_ms = self._clock.monotonic_ms()
-        moved = await self._place_again(cycle.agents)
-        moved |= await self._end_gone_sessions(cycle.agents)
-        lost = [one for one, info in cycle.agents.items() if info.status is AgentStatus.LOST]
+        absent = {one: info for one, info in cycle.agents.items() if info.status is not AgentStatus.ALIVE}
+        moved = await self._place_again(absent)
+        moved |= await self._end_gone_sessions(absent)
+        lost = [one for one, info in absent.items() if info.status is AgentStatus.LOST]
         self._since_ms = {one: self._since_ms.get(one, now_ms) for one in lost}
         self._losses = {one: loss for one, loss in self._losses.items() if one in self._since_ms}
-        self._detect_mass_loss(cycle.agents, now_ms)
+        gone = sum(info.status is AgentStatus.TERMINATED for info in absent.values())
+        self._detect_mass_loss(len(cycle.agents) - gone, now_ms)
         held = [one for one, loss in self._losses.items() if now_ms < loss.until_ms]
         self._telemetry.gauge("agents_held_back", len(held))
         await self._note(held, now_ms)
@@ -118,15 +120,15 @@ class EndLostSessions:
         wanted = [one for one in ids if not self._sessions.needs(one, Need.TERMINATION)]
         return [session for one in wanted if (session := self._sessions.get(one)) is not None]
 
-    def _detect_mass_loss(self, agents: Mapping[AgentId, AgentInfo], now_ms: int) -> None:
+    def _detect_mass_loss(self, present: int, now_ms: int) -> None:
+        """Find out whether too many of the agents that are not gone were lost together."""
         guard = self._timing.current.mass_failures
-        present = [one for one, info in agents.items() if info.status is not AgentStatus.TERMINATED]
         recent = [one for one, since in self._since_ms.items() if now_ms - since <= guard.window_s * 1000]
-        triggered = len(present) >= guard.agents_min and len(recent) > guard.share * len(present)
+        triggered = present >= guard.agents_min and len(recent) > guard.share * present
         fresh = [one for one in recent if one not in self._losses] if triggered else []
         if not fresh:
             return
-        lost = f"{len(recent)} of {len(present)} agents were lost together"
+        lost = f"{len(recent)} of {present} agents were lost together"
         detail = f"{lost}; their sessions are kept for {guard.hold_s:g} s"
         loss = _MassLoss(now_ms + round(guard.hold_s * 1000), detail)
         self._losses.update(dict.fromkeys(fresh, loss))

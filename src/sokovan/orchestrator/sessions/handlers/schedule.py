@@ -42,7 +42,8 @@ class ScheduleSessions:
             return False
         if pending:
             await self._scheduler.refresh()  # slots freed in this cycle can be used in it
-        report = await self._scheduler.run(fence=self._batches.fence, always=cycle.long, pending=pending, anew=anew)
+        always = cycle.long and self._scheduler.is_repeat_due()
+        report = await self._scheduler.run(fence=self._batches.fence, always=always, pending=pending, anew=anew)
         placed = [one.session_id for one in report.sessions] if report.is_continued else []
         self._sessions.unfinished.update(dict.fromkeys((*self._scheduler.plans.unapplied, *placed)))
         if report.placed:

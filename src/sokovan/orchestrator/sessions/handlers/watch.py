@@ -41,7 +41,7 @@ class WatchKernels:
         self._postponed: dict[SessionId, None] = {}
 
     async def handle(self, cycle: CycleInput) -> bool:
-        """Check the sessions that changed; all of them in a long cycle."""
+        """Check the sessions that changed; in a long cycle all that do not just wait."""
         self._partly_ended.clear()
         plans = self._writer.decide(self.name, self._candidates(cycle), self._steps)
         for session_id in self._writer.left:  # the rest moves in the next cycle
@@ -61,7 +61,7 @@ class WatchKernels:
     def _candidates(self, cycle: CycleInput) -> Iterable[SessionRecord]:
         ids = dict.fromkeys((*self._postponed, *self._sessions.take_changed()))
         if cycle.long:
-            return list(self._sessions.all())
+            return list(self._sessions.begun.values())
         for kernel_id in (*cycle.diff.kernels, *self._missed):
             kernel = self._sessions.kernel(kernel_id)
             if kernel is not None:

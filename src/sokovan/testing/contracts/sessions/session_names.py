@@ -10,7 +10,17 @@ from sokovan.domain.errors import Conflict, ObjectNotFound
 from sokovan.domain.ids import QueueName, SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.owners.tenancy import Owner
-from sokovan.ports.repositories.sessions import RequestKey, SessionFilter
+from sokovan.domain.records import SessionSummary
+from sokovan.ports.repositories.sessions import (
+    NO_REASON,
+    RequestKey,
+    SessionFilter,
+    SessionOrder,
+    SessionPosition,
+    SessionSort,
+)
+from sokovan.ports.repositories.verdicts import StoredVerdict
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.contracts import expect
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, refusal, session_spec
 
@@ -190,6 +200,52 @@ async def a_filter_limits_by_owner_queue_and_name(cluster: StoredCluster) -> Non
         expect(await newest(cluster, wanted, limit=9) == ids, f"{wanted} gives other sessions")
 
 
+async def a_listing_is_sorted_by_any_property(cluster: StoredCluster) -> None:
+    """Page by page, with each session once; equal ones come newest first."""
+    user, other, queue = cluster.new("u"), cluster.new("v"), cluster.new("q")
+    shares = {"cuda.shares": 500}
+    await named(cluster, "c", user=user, queue=QueueName(queue), slots={"cuda.device": 2}, kernels=2)
+    await named(cluster, "a", user=other, queue=QueueName(queue), slots=shares)
+    waits = await named(cluster, "b", user=user, queue=QueueName(queue), slots=shares, kernels=3)
+    await cluster.stop(await named(cluster, "d", user=other, queue=QueueName(queue)))
+    verdict = StoredVerdict(SessionId(waits), "NO_NODES", "none", "{}")
+    await cluster.store.run(lambda unit: unit.verdicts.put([verdict]))
+    cases: list[tuple[SessionSort, Callable[[SessionSummary], str | int], str, str]] = [
+        (SessionSort.SUBMITTED, lambda one: one.place, "cabd", "dbac"),
+        (SessionSort.NAME, lambda one: one.spec.name, "abcd", "dcba"),
+        (SessionSort.USER, lambda one: one.spec.owner.user, "bcda", "dabc"),
+        (SessionSort.QUEUE, lambda one: one.spec.queue, "dbac", "dbac"),
+        (SessionSort.STATUS, lambda one: one.status.value, "dbac", "bacd"),
+        (SessionSort.KERNELS, lambda one: one.spec.size, "dacb", "bcda"),
+        (SessionSort.GPUS, lambda one: {"c": 4000, "a": 500, "b": 1500}.get(one.spec.name, 0), "dabc", "cbad"),
+        (
+            SessionSort.REASON,
+            lambda one: "NO_NODES" if one.spec.name == "b" else one.cause or NO_REASON,
+            "bdac",
+            "acdb",
+        ),
+    ]
+    for by, value, rising, falling in cases:
+        for order, expected in ((SessionOrder(by), rising), (SessionOrder(by, falls=True), falling)):
+            found = await _sorted_names(cluster, SessionFilter(queue=queue), order, value)
+            expect(found == expected, f"{order} gives {found} instead of {expected}")
+
+
+async def _sorted_names(
+    cluster: StoredCluster, wanted: SessionFilter, order: SessionOrder, value: Callable[[SessionSummary], str | int]
+) -> str:
+    """The names of sessions in an order, read one after the other."""
+
+    async def work(unit: UnitOfWork) -> str:
+        found, after = "", None
+        while page := await unit.sessions.summaries(wanted, limit=1, order=order, after=after):
+            found += page[0].spec.name
+            after = SessionPosition(page[0].place, value(page[0]))
+        return found
+
+    return await cluster.store.read(work)
+
+
 CHECKS: tuple[Check, ...] = (
     a_name_is_unique_among_live_sessions,
     a_name_can_be_reused_after_the_end,
@@ -204,4 +260,5 @@ CHECKS: tuple[Check, ...] = (
     an_unknown_text_matches_nothing,
     a_listing_can_begin_with_the_newest,
     a_filter_limits_by_owner_queue_and_name,
+    a_listing_is_sorted_by_any_property,
 )

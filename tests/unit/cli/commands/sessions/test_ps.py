@@ -58,6 +58,16 @@ def test_session_retention_are_listed_on_request(server: CannedServer, sokovan: 
     ]
 
 
+def test_sessions_are_sorted_either_way_without_folding_arrays(server: CannedServer, sokovan: Sokovan) -> None:
+    items = [session(id=f"s-{number}") for number in range(3)]
+    server.says("GET sessions", {"items": items})
+    for words in (["--sort", "-gpus"], ["--sort=-gpus"]):
+        status, _, err = sokovan("ps", "--all", "--limit", "2", *words)
+        assert (status, err) == (0, "the first 2 sessions are listed, and there are more; --no-limit lists all\n")
+    assert server.lines == ["GET sessions?sort=-gpus&limit=3"] * 2
+    assert sokovan("ps", "--sort", "colour")[0] == 2
+
+
 def test_arrays_are_searched_as_sessions_are(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions", {"items": []})
     assert sokovan("ps", "--all", "--search", "sweep", "--sort", "newest")[0] == 0

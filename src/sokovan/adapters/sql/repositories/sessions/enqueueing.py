@@ -17,7 +17,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     slots_text,
     spec_text,
 )
-from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
+from sokovan.adapters.sql.repositories.sessions.session_summaries import sizes, summary_text
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
@@ -326,6 +326,7 @@ def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:
         "array_id": None if spec.array is None else spec.array.array_id,
         "body": spec_text(spec),
         "summary": summary_text(spec),
+        **sizes(spec),
         "sealed": new.sealed,
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -18,11 +18,13 @@ from sokovan.adapters.sql.repositories.sessions.session_lists import conditions,
 from sokovan.adapters.sql.repositories.sessions.session_rows import KERNEL_COLUMNS, kernel_record
 from sokovan.adapters.sql.repositories.sessions.session_summaries import CHUNK
 from sokovan.adapters.sql.rows import TEXT, WHOLE
-from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNELS, SESSIONS
+from sokovan.adapters.sql.schema.tables import AGENT_HISTORY, AGENTS, HELD_SLOTS, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.owners.usage_history import (
+    AGENTS_ALIVE,
     LedgerSum,
     SessionLevel,
     UsageBy,
@@ -32,6 +34,7 @@ from sokovan.domain.owners.usage_history import (
     mean_levels,
 )
 from sokovan.domain.records import KernelRecord, KernelSummary
+from sokovan.domain.slots import SHARES_PER_DEVICE
 from sokovan.ports.repositories.sessions import SessionFilter
 
 # Kernels of each session that are read before other tasks run.
@@ -158,14 +161,24 @@ _HELD = _Levels(
 # One that waits to be started again keeps the time of its start.
 _STARTED = sa.case((SESSIONS.c.status == "pending", sa.null()), else_=SESSIONS.c.scheduled_ms)
 _ONE = sa.literal_column("1", WHOLE)
-_RUNNING = _Levels(sa.literal(SessionLevel.RUNNING.value, TEXT), _ONE, SESSIONS, _STARTED, SESSIONS.c.ended_ms)
-_WAITING = _Levels(
-    sa.literal(SessionLevel.WAITING.value, TEXT),
-    _ONE,
-    SESSIONS,
-    SESSIONS.c.submitted_ms,
-    sa.func.coalesce(_STARTED, SESSIONS.c.ended_ms),
-)
+
+
+def _levels_of(amount: sa.ColumnElement[int]) -> tuple[_Levels, _Levels]:
+    """The sums over sessions that run, and over those that wait."""
+    ended = SESSIONS.c.ended_ms
+    running, waiting = (sa.literal(level.value, TEXT) for level in (SessionLevel.RUNNING, SessionLevel.WAITING))
+    waited = sa.func.coalesce(_STARTED, ended)
+    return (
+        _Levels(running, amount, SESSIONS, _STARTED, ended),
+        _Levels(waiting, amount, SESSIONS, SESSIONS.c.submitted_ms, waited),
+    )
+
+
+_SOURCES = {
+    UsageOf.SLOTS: (_HELD,),
+    UsageOf.SESSIONS: _levels_of(_ONE),
+    UsageOf.GPUS: _levels_of(SESSIONS.c.devices),
+}
 
 
 async def read_series(
@@ -175,11 +188,42 @@ async def read_series(
     known = without_invalid(wanted)
     if known is None:
         return []
+    if of is UsageOf.AGENTS:
+        return await _agents_over_time(transaction, known.scaling_group, window)
     name = sa.literal("") if by is UsageBy.ALL else SESSIONS.c[by.value]
     found: list[UsageSeries] = []
-    for source in (_HELD,) if of is UsageOf.SLOTS else (_RUNNING, _WAITING):
-        found += await _read_levels(transaction, source, window, conditions(known), name=name)
-    return found
+    asking = [SESSIONS.c.devices > 0] if of is UsageOf.GPUS else []
+    for source in _SOURCES[of]:
+        found += await _read_levels(transaction, source, window, [*conditions(known), *asking], name=name)
+    return [_whole_devices(one) for one in found] if of is UsageOf.GPUS else found
+
+
+async def _agents_over_time(transaction: Transaction, scaling_group: str, window: UsageWindow) -> list[UsageSeries]:
+    """How many agents took kernels, from how many do now and from what has changed since."""
+    alive, now, at = AgentStatus.ALIVE.value, AGENTS.c.status, AGENT_HISTORY.c.at_ms
+    rows = AGENT_HISTORY.join(AGENTS, AGENTS.c.agent_id == AGENT_HISTORY.c.object_id)
+    source = _Levels(sa.literal(AGENTS_ALIVE, TEXT), _ONE, rows, at, at)
+    inside = [AGENTS.c.scaling_group == scaling_group] if scaling_group else []
+    changed = AGENT_HISTORY.c.before.is_distinct_from(AGENT_HISTORY.c.after)
+    came = [AGENT_HISTORY.c.after == alive, changed, *inside]
+    went = [AGENT_HISTORY.c.before == alive, changed, *inside]
+
+    async def count(chosen: Sequence[sa.ColumnElement[bool]], of: sa.FromClause) -> int:
+        [row] = await transaction.fetch(sa.select(sa.func.count().label("agents")).select_from(of).where(*chosen))
+        return int(row.agents)
+
+    since = at >= window.from_ms
+    level = await count([now == alive, *inside], AGENTS)
+    level += await count([since, *went], rows) - await count([since, *came], rows)
+    key, steps = ("", AGENTS_ALIVE), []
+    for chosen in (came, went):
+        summed = _summed(source, at, window, [*_within(at, window), *chosen], name=sa.literal(""))
+        steps.append((await _steps(transaction, summed)).get(key, {}))
+    return [UsageSeries(*key, mean_levels(window, level, *steps))]
+
+
+def _whole_devices(series: UsageSeries) -> UsageSeries:
+    return replace(series, used=tuple(round(value / SHARES_PER_DEVICE) for value in series.used))
 
 
 async def _read_levels(

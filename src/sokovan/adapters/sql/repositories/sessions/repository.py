@@ -43,7 +43,15 @@ from sokovan.domain.records import (
     ended_by_user,
 )
 from sokovan.domain.session import SessionSpec, SessionType
-from sokovan.ports.repositories.sessions import NewSession, RequestKey, SessionFilter, SessionProperty
+from sokovan.ports.repositories.sessions import (
+    OLDEST_FIRST,
+    NewSession,
+    RequestKey,
+    SessionFilter,
+    SessionOrder,
+    SessionPosition,
+    SessionProperty,
+)
 
 # Only the allocator and the ledger take and free slots, together with their ledger rows.
 _RESERVED = frozenset({KernelTrigger.ALLOCATED, KernelTrigger.GONE, KernelTrigger.REQUEUED})
@@ -143,7 +151,8 @@ class SqlSessions:
         self, wanted: SessionFilter, *, limit: int, after: int | None = None, newest: bool = False
     ) -> Sequence[SessionRecord]:
         """See the port."""
-        cut = session_lists.Cut(limit, after, newest=newest)
+        position = None if after is None else SessionPosition(after)
+        cut = session_lists.Cut(limit, position, SessionOrder(falls=newest))
         return await session_lists.page(self._transaction, wanted, cut)
 
     async def summaries(
@@ -151,12 +160,12 @@ class SqlSessions:
         wanted: SessionFilter,
         *,
         limit: int,
-        after: int | None = None,
-        newest: bool = False,
+        after: SessionPosition | None = None,
+        order: SessionOrder = OLDEST_FIRST,
         kernels_max: int = 0,
     ) -> Sequence[SessionSummary]:
         """See the port."""
-        cut = session_lists.Cut(limit, after, newest=newest)
+        cut = session_lists.Cut(limit, after, order)
         return await session_lists.summaries(self._transaction, wanted, cut, kernels_max=kernels_max)
 
     async def named(self, text: str, wanted: SessionFilter, *, kernels_max: int = 0) -> Sequence[SessionSummary]:

@@ -18,7 +18,16 @@ from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.ids import is_name
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord, SessionSummary
-from sokovan.ports.repositories.sessions import SEARCHED_MAX, SessionFilter, SessionProperty
+from sokovan.ports.repositories.sessions import (
+    NO_REASON,
+    OLDEST_FIRST,
+    SEARCHED_MAX,
+    SessionFilter,
+    SessionOrder,
+    SessionPosition,
+    SessionProperty,
+    SessionSort,
+)
 
 # Two matches are enough to report an ambiguous name.
 AMBIGUOUS = 2
@@ -26,16 +35,30 @@ AMBIGUOUS = 2
 AFTER_ALL = "\x7f"
 # A statement and its parameters.
 _Selected: TypeAlias = tuple[sa.Select[Any], Mapping[str, Any] | None]
+# What lists are sorted by, but for the submission, which is the order of places.
+_NAME_OR_ID = sa.case((SESSIONS.c.name == "", SESSIONS.c.session_id), else_=SESSIONS.c.name)
+_VERDICT = sa.select(VERDICTS.c.code).where(VERDICTS.c.session_id == SESSIONS.c.session_id).scalar_subquery()
+_WAITS_FOR = sa.case((SESSIONS.c.status == SessionStatus.PENDING.value, _VERDICT))
+_SORTED: Mapping[SessionSort, sa.ColumnElement[Any]] = {
+    SessionSort.NAME: _NAME_OR_ID,
+    SessionSort.USER: SESSIONS.c.user,
+    SessionSort.QUEUE: SESSIONS.c.queue,
+    SessionSort.STATUS: SESSIONS.c.status,
+    SessionSort.KERNELS: SESSIONS.c.size,
+    SessionSort.GPUS: SESSIONS.c.devices,
+    SessionSort.REASON: sa.func.coalesce(_WAITS_FOR, SESSIONS.c.cause, NO_REASON),
+}
+_NEWEST = SessionOrder(falls=True)
 _SEARCHED = ("name", "session_id", "user", "queue")
 _TEXT_FIELDS = ("scaling_group", "user", "group", "domain", "queue", "name", "array_id", "session_type")
 
 
 class Cut(NamedTuple):
-    """The part of a list that is read: how much, after which position, of which end."""
+    """The part of a list that is read: how much, after which position, in which order."""
 
     limit: int
-    after: int | None = None
-    newest: bool = False
+    after: SessionPosition | None = None
+    order: SessionOrder = OLDEST_FIRST
 
 
 async def page(transaction: Transaction, wanted: SessionFilter, cut: Cut) -> list[SessionRecord]:
@@ -75,7 +98,7 @@ async def named(
         ([SESSIONS.c.session_id.in_(_with_prefix(text))], AMBIGUOUS),
     ]
     for where, limit in matches:
-        selected = _selected(transaction, wanted, Cut(limit, newest=True), where)
+        selected = _selected(transaction, wanted, Cut(limit, order=_NEWEST), where)
         if found := await _summaries(transaction, selected, kernels_max):
             return found
     return []
@@ -103,12 +126,11 @@ def _selected(
         return None
     if known.ids and not where and cut.after is None and known == SessionFilter(ids=known.ids):
         bound = {**bound_ids(transaction, list(known.ids)), "the_limit": cut.limit}
-        return _by_ids(transaction.postgresql, cut.newest), bound
-    place, after = SESSIONS.c.place, cut.after
-    beyond = [] if after is None else [place < after if cut.newest else place > after]
+        return _by_ids(transaction.postgresql, cut.order), bound
+    beyond = [] if cut.after is None else [_is_after(cut.after, cut.order)]
     labels = [has_label(selector, transaction.postgresql) for selector in known.labels]
-    order = place.desc() if cut.newest else place
-    statement = sa.select(SESSIONS).where(*where, *beyond, *conditions(known), *labels).order_by(order).limit(cut.limit)
+    statement = sa.select(SESSIONS).where(*where, *beyond, *conditions(known), *labels)
+    statement = statement.order_by(*_ordered(cut.order)).limit(cut.limit)
     if not known.ids:
         return statement, None
     chosen = SESSIONS.c.session_id.in_(sa.select(ids_table(transaction.postgresql).c.id))
@@ -116,11 +138,31 @@ def _selected(
 
 
 @cache
-def _by_ids(postgresql: bool, newest: bool) -> sa.Select[Any]:  # noqa: FBT001  # keys of the cache
+def _by_ids(postgresql: bool, order: SessionOrder) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
     """Selects sessions by id; built once, because building it costs more than running it."""
     chosen = SESSIONS.c.session_id.in_(sa.select(ids_table(postgresql).c.id))
-    order = SESSIONS.c.place.desc() if newest else SESSIONS.c.place
-    return sa.select(SESSIONS).where(chosen).order_by(order).limit(sa.bindparam("the_limit", type_=sa.BigInteger()))
+    some = sa.select(SESSIONS).where(chosen).order_by(*_ordered(order))
+    return some.limit(sa.bindparam("the_limit", type_=sa.BigInteger()))
+
+
+def _ordered(order: SessionOrder) -> list[sa.ColumnElement[Any]]:
+    """The columns that a list is ordered by."""
+    place = SESSIONS.c.place
+    if order.by is SessionSort.SUBMITTED:
+        return [place.desc() if order.falls else place]
+    value = _SORTED[order.by]
+    return [value.desc() if order.falls else value, place.desc()]
+
+
+def _is_after(position: SessionPosition, order: SessionOrder) -> sa.ColumnElement[bool]:
+    """Whether a session comes after a position of an ordered list."""
+    place, older = SESSIONS.c.place, SESSIONS.c.place < position.place
+    if order.by is SessionSort.SUBMITTED:
+        return older if order.falls else place > position.place
+    column, value = _SORTED[order.by], position.value
+    beyond = column < value if order.falls else column > value
+    # The first condition alone bounds the part of an index that is read.
+    return sa.and_(column <= value if order.falls else column >= value, sa.or_(beyond, older))
 
 
 def without_invalid(wanted: SessionFilter) -> SessionFilter | None:

@@ -30,6 +30,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.records import KernelRecord, SessionResult, SessionSummary, SpecSummary
 from sokovan.domain.session import SessionSpec
+from sokovan.domain.slots import devices_in_thousandths
 
 # Sessions that are read before other tasks run, in a few milliseconds.
 CHUNK = 20
@@ -41,6 +42,11 @@ _DECODER = msgspec.json.Decoder(SpecSummary, dec_hook=decode_slots)
 def summary_text(spec: SessionSpec) -> str:
     """The stored summary of a spec; empty if the spec itself is short enough."""
     return "" if len(spec.kernels) <= _FEW_KERNELS else SPEC_ENCODER.encode(SpecSummary.of(spec)).decode()
+
+
+def sizes(spec: SessionSpec) -> dict[str, int]:
+    """The columns of a spec's size that lists are sorted by."""
+    return {"size": len(spec.kernels), "devices": devices_in_thousandths(spec.requested_slots())}
 
 
 async def read_summaries(transaction: Transaction, ids: Sequence[str], *, kernels_max: int) -> list[SessionSummary]:

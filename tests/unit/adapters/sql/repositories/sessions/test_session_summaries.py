@@ -16,7 +16,7 @@ from sokovan.adapters.sql.schema.tables import SESSIONS
 from sokovan.domain.ids import SessionId
 from sokovan.domain.records import SessionSummary, SpecSummary
 from sokovan.domain.session import KernelSpec
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import SessionFilter, SessionOrder
 from sokovan.testing.stored_cluster import BY_USER, StoredCluster, session_spec
 
 
@@ -84,5 +84,7 @@ async def test_a_page_longer_than_a_chunk_has_every_session_in_its_order() -> No
     async with StoredCluster.open() as cluster:
         for name in names:
             await cluster.submit(name)
-        found = await cluster.store.read(lambda unit: unit.sessions.summaries(SessionFilter(), limit=99, newest=True))
+        found = await cluster.store.read(
+            lambda unit: unit.sessions.summaries(SessionFilter(), limit=99, order=SessionOrder(falls=True))
+        )
         assert [one.session_id for one in found] == names[::-1]
