@@ -6,16 +6,13 @@ differ only in the moves they request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import compress
-from operator import attrgetter, itemgetter, ne
 from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.engine import Row
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
@@ -30,7 +27,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_records,
     record_of,
 )
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, OccasionalColumns, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
@@ -73,7 +70,7 @@ _OCCASIONAL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT, "checkpoint_ms": WHOLE,
 }  # fmt: skip
 _OCCASIONAL_FROM = 2 + len(_SESSION_COLUMNS)  # after the id and the expected version
-_occasional_of = attrgetter(*_OCCASIONAL_COLUMNS)
+_OCCASIONAL = OccasionalColumns(_OCCASIONAL_COLUMNS, first=_OCCASIONAL_FROM)
 
 
 @dataclass(slots=True)
@@ -283,8 +280,8 @@ class Transitions:
             return
         postgresql = self.transaction.postgresql
         self._written = {key: self._session_values(*changed) for key, changed in self._sessions.items()}
-        occasional = _changed_columns((self._sessions[key][0].row, values) for key, values in self._written.items())
-        values = _without_columns(list(self._written.values()), occasional)
+        occasional = _OCCASIONAL.changed((self._sessions[key][0].row, values) for key, values in self._written.items())
+        values = _OCCASIONAL.chosen(self._written.values(), occasional)
         names = ("id", "expected", *_SESSION_COLUMNS, *occasional)
         common = common_columns(values, names, postgresql=postgresql)
         statement, rows = _update_sessions(postgresql, occasional, common)
@@ -431,24 +428,6 @@ def _update_kernels(postgresql: bool, common: frozenset[str]) -> tuple[sa.Update
         .where(KERNELS.c.kernel_id == rows.c.id, KERNELS.c.version == rows.c.expected)
     )
     return statement, rows
-
-
-def _changed_columns(written: Iterable[tuple[Row[Any], tuple[Any, ...]]]) -> tuple[str, ...]:
-    """The occasional columns that a row gets another value in, in their order."""
-    changed: set[str] = set()
-    for row, values in written:
-        before, after = _occasional_of(row), values[_OCCASIONAL_FROM:]
-        if before != after:
-            changed.update(compress(_OCCASIONAL_COLUMNS, map(ne, before, after)))
-    return tuple(name for name in _OCCASIONAL_COLUMNS if name in changed)
-
-
-def _without_columns(values: list[tuple[Any, ...]], occasional: Collection[str]) -> list[tuple[Any, ...]]:
-    """The values without those of the occasional columns that are not named."""
-    if len(occasional) == len(_OCCASIONAL_COLUMNS):
-        return values
-    chosen = [place for place, name in enumerate(_OCCASIONAL_COLUMNS, _OCCASIONAL_FROM) if name in occasional]
-    return list(map(itemgetter(*range(_OCCASIONAL_FROM), *chosen), values))
 
 
 @cache

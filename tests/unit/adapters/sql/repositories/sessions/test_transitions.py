@@ -7,11 +7,7 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
-from sokovan.adapters.sql.repositories.sessions.transitions import (
-    Transitions,
-    _changed_columns,
-    _without_columns,
-)
+from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.errors import ForbiddenCause, IllegalTransition
 from sokovan.domain.lifecycle.kernel import ALIVE, KERNEL, KernelStatus, KernelTrigger
@@ -149,12 +145,3 @@ async def test_what_a_move_does_not_change_is_not_written() -> None:
         assert placed == always | {"scheduled_ms"}
         assert all(columns == always for columns in started)
         assert stopped == always | {"cause", "cause_detail", "result"}
-
-
-async def test_sessions_written_together_get_the_columns_that_any_of_them_changes() -> None:
-    rows = [session_state("a", failed_starts="[]", group_domains="{}", evictions="[]", checkpoint_ms=None).row] * 2
-    kept = ("s", 1, "running", 2, 0, 5, None, None, None, None, None, None, "[]", "{}", "[]", None)
-    ended = (*kept[:7], 9, "done", *kept[9:])
-    assert _changed_columns([]) == _changed_columns([(rows[0], kept)]) == ()
-    assert _changed_columns(zip(rows, (kept, ended), strict=True)) == ("ended_ms", "cause")
-    assert _without_columns([kept, ended], ("ended_ms", "cause")) == [(*kept[:6], None, None), (*kept[:6], 9, "done")]
