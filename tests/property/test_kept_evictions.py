@@ -47,10 +47,11 @@ def nothing_kept() -> Iterator[None]:
     """Every taker is served as if it were the first: whole orders, fresh columns, every set tried."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LoggedColumn, "updated", recomputed)
-        patch.setattr(SharedOrder, "without", lambda *_: None)
+        patch.setattr(SharedOrder, "gone", lambda *_: None)
         patch.setattr(queue_columns, "_kept", lambda _, __, make: make())
         patch.setattr(many, "FIRST_ROWS", 1 << 40)
         patch.setattr(evict.Evictions, "_has_seats", lambda *_: True)
+        patch.setattr(evict.Evictions, "_proved_later", lambda *_: False)
         patch.setattr(EvictionTrial, "proofs", each_time)
         yield
 

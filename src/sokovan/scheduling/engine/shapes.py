@@ -291,6 +291,7 @@ class ShapeTable:
         self.workspace, self._now_ms, self._affinity = workspace, now_ms, affinity
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._plain: dict[tuple[ResourceSlot, str, str], Shape] = {}  # of kernels that ask for slots alone
+        self._latest: tuple[ResourceSlot, str, str, Shape] | None = None
         # Of the kernels that run and are not being released, in the order of the snapshot: evictions need them again.
         self.running: list[Shape] = []
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
@@ -317,8 +318,21 @@ class ShapeTable:
             kernel.require or kernel.avoid or kernel.ports or kernel.meets or kernel.serves
         )
         runtime = self._runtime(kernel.image) if self._any_runtimes else ""
-        if plain and (known := self._plain.get((kernel.slots, kernel.architecture, runtime))) is not None:
-            return known
+        if plain:
+            # Mostly it is like the kernel before: the same object, which needs no hash.
+            latest = self._latest
+            if latest and kernel.slots is latest[0] and kernel.architecture == latest[1] and runtime == latest[2]:
+                return latest[3]
+            key = (kernel.slots, kernel.architecture, runtime)
+            shape = self._plain.get(key)
+            if shape is None:
+                shape = self._plain[key] = self._constrained(kernel, runtime)
+            self._latest = (*key, shape)
+            return shape
+        return self._constrained(kernel, runtime)
+
+    def _constrained(self, kernel: KernelWorkload, runtime: str) -> Shape:
+        """The shape of a kernel by all that it says."""
         require = tuple(sorted(kernel.require.items())) if kernel.require else ()
         avoid = self._avoided(kernel) if kernel.avoid else ()
         constraints = kernel.constraints
@@ -340,8 +354,6 @@ class ShapeTable:
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = self._evaluate(ShapeKey(*key))  # type: ignore[arg-type]  # built in its order
-        if plain:
-            self._plain[kernel.slots, kernel.architecture, runtime] = shape
         return shape
 
     def _runtime(self, image: str) -> str:

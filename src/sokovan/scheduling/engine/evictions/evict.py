@@ -25,7 +25,7 @@ from sokovan.scheduling.engine.evictions.rules import (
     Protected,
     first_shape,
 )
-from sokovan.scheduling.engine.evictions.search import VictimSearch, VictimSet
+from sokovan.scheduling.engine.evictions.search import Rows, VictimSearch
 from sokovan.scheduling.engine.evictions.seats import SeatCounter
 from sokovan.scheduling.engine.evictions.taker import Taker
 from sokovan.scheduling.engine.evictions.trial import EvictingEngine, EvictionTrial
@@ -142,14 +142,15 @@ class Evictions:
             levels=options.ancestor_reclaim_level, cooling=self._cooling(pending), points=self._points,
         )  # fmt: skip
         found = self._within_budgets(pending, rules)
-        over = found is not None and len(self._outcome.evictions) + len(found.rows) > options.evictions_per_cycle
-        if found is not None and not over and self._trial.commit(pending, found.rows) is not None:
+        over = found is not None and len(self._outcome.evictions) + len(found) > options.evictions_per_cycle
+        if found is not None and not over and self._trial.commit(pending, found) is not None:
             # Only now: what is not taken in the end leaves the budgets of its owners to others.
-            counted = [row for row in found.rows if not rules.recalled[row]]
+            counted = [row for row in found if not rules.recalled[row]]
             self._budget.spend(pending.session, self._table, counted)
             self._record(action, pending, found)
             return
         left = len(rules.candidates)
+        over = over and found is not None and self._trial.fits(pending, found) is not None
         field = "budget" if over else "guarantee" if rules.met_guarantee else "would_not_fit"
         protected = rules.protected._replace(**{field: left})
         if not rules.may_take() and not left:
@@ -163,25 +164,32 @@ class Evictions:
         gave_ms = self._snapshot.gave_ms.get(pending.node.name)
         return gave_ms is not None and self._snapshot.now_ms - gave_ms < self._options.cool_down * 1000
 
-    def _within_budgets(self, pending: PendingSession, rules: EvictionRules) -> VictimSet | None:
+    def _within_budgets(self, pending: PendingSession, rules: EvictionRules) -> Rows | None:
         """The best set that no owner's budget excludes; a set over budget is not taken in part."""
         while len(rules.candidates):
             seats = SeatCounter(self._context, pending, rules, self._table)
-            taker = Taker(rules, self._table, seats, self._trial.proofs(pending))
+            later = self._proved_later(pending, rules, seats)
+            taker = Taker(rules, self._table, seats, self._trial.proofs(pending), proved_later=later)
             found = VictimSearch(taker).best()
             if found is None:
                 return None
-            counted = [row for row in found.rows if not rules.recalled[row]]
+            counted = [row for row in found if not rules.recalled[row]]
             spent = self._budget.exceeded_by(pending.session, self._table, counted)
             if not spent:
                 return found
+            if taker.fits(found) is None:
+                return None
             rules.leave_out(spent)
         return None
 
-    def _record(self, action: str, pending: PendingSession, found: VictimSet) -> None:
+    def _proved_later(self, pending: PendingSession, rules: EvictionRules, seats: SeatCounter) -> bool:
+        """Whether the columns propose one set at most, whose commitment is trial enough."""
+        return seats.tight and pending.session.topology is None and seats.weigh_alike(rules.candidates)
+
+    def _record(self, action: str, pending: PendingSession, found: Rows) -> None:
         """Record committed evictions; their sessions are neither placed nor takers in this cycle."""
         table, taker = self._table, pending.session.session_id
-        for row in found.rows:
+        for row in found:
             kernel, victim = table.kernels[row], table.sessions[int(table.session[row])].session
             lost_s = table.losses[row] // 1_000_000
             agent = AgentId(str(kernel.agent))
@@ -210,8 +218,8 @@ class Evictions:
             return
         seats = SeatCounter(self._context, pending, rules, table)
         found = VictimSearch(Taker(rules, table, seats, lambda rows: moves.fits(pending, rows))).best()
-        if found is not None and move_cost(table, found.rows, self._options) <= self._options.move_cost_max:
-            self._outcome.moves.extend(moves.commit(pending, found.rows))
+        if found is not None and move_cost(table, found, self._options) <= self._options.move_cost_max:
+            self._outcome.moves.extend(moves.commit(pending, found))
             for move in self._outcome.moves:
                 table.keep_off(move.session_id)
             table.keep_off(pending.session.session_id)

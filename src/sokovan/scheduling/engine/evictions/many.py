@@ -30,13 +30,14 @@ class ManyCandidates:
 
     def __init__(self, taker: Taker) -> None:
         self._taker = taker
-        self._rules, self._table, self._seats, self._fits = taker
+        self._rules, self._table, self._seats, self._fits, self._proved_later = taker
         self._first_rows = FIRST_ROWS
 
     def proposals(self) -> Iterator[list[int]]:
         """Sets that are enough, one by each order of the candidates."""
         # Where all release the same, there is only one order.
-        for largest_first in (False,) if self._seats.weigh_alike(self._rules.candidates) else (False, True):
+        alike = self._proved_later or self._seats.weigh_alike(self._rules.candidates)
+        for largest_first in (False,) if alike else (False, True):
             for agents in self._cheapest_domains(largest_first=largest_first):
                 rows = self._in_domain(agents, largest_first=largest_first)
                 if rows is not None:
@@ -83,15 +84,20 @@ class ManyCandidates:
 
     def _steps(self, shape: Shape, order: UnitOrder) -> tuple[Ints, Ints, Ints]:
         """The rows with which an agent gains seats: rows, positions and gains, by agent and position."""
-        keep = self._table.agent[order.rows] >= 0
-        rows, positions = order.rows[keep], order.positions[keep]
-        sort = np.lexsort((positions, self._table.agent[rows]))
+        rows, positions = order.rows, order.positions
+        if not self._table.placed:
+            keep = self._table.agent[rows] >= 0
+            rows, positions = rows[keep], positions[keep]
+        # Positions rise, so that they do on each agent as well.
+        sort = self._table.agent[rows].argsort(kind="stable")
         rows, positions = rows[sort], positions[sort]
-        seats = self._seats.running(shape, rows)
         agents = self._table.agent[rows]
         first = np.ones(len(rows), bool)
         first[1:] = agents[1:] != agents[:-1]
-        before = np.where(first, self._seats.base(shape)[agents], np.concatenate(([0], seats[:-1])))
+        seats = self._seats.running(shape, rows, first)
+        before = np.zeros(len(rows), np.int64)
+        before[1:] = seats[:-1]
+        before[first] = self._seats.base(shape)[agents[first]]
         gains = seats - before
         gained = gains > 0
         return rows[gained], positions[gained], gains[gained]
@@ -160,8 +166,9 @@ class ManyCandidates:
         [(shape, count)] = self._seats.demand
         lacking = count - int(self._seats.base(shape)[agents.start : agents.stop].sum())
         rows, positions, gains = self._steps(shape, order)
-        inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
-        positions, gains = positions[inside], gains[inside]
+        if len(agents) < len(self._seats.base_rows):
+            inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
+            positions, gains = positions[inside], gains[inside]
         sort = positions.argsort(kind="stable")
         enough = (gains[sort].cumsum() >= lacking).nonzero()[0]
         return int(positions[sort][enough[0]]) if len(enough) else None

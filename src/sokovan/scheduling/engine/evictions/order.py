@@ -18,28 +18,35 @@ from sokovan.scheduling.engine.evictions.taker import Taker
 from sokovan.scheduling.engine.evictions.victims import RECLAIM, VictimTable, distinct
 from sokovan.scheduling.engine.workspace import Flags, Ints
 
+# An order that so many candidates have left is made shorter.
+GONE_MAX = 64
+
 
 class SharedOrder(NamedTuple):
-    """Candidates, and those that may go, in the order of their units."""
+    """Candidates, and those that may go, in the order of their units.
+
+    `counts` are the candidates by session.
+    """
 
     candidates: Flags
     size: int
+    counts: Ints
     rows: Ints
     surplus: Flags
 
-    def without(self, candidates: Flags, size: int, table: VictimTable) -> SharedOrder | None:
-        """The order of fewer candidates; None if one is new, or left without its gang."""
-        gone = (self.candidates & ~candidates).nonzero()[0]
+    def gone(self, candidates: Flags, size: int, table: VictimTable) -> Ints | None:
+        """The candidates that have left; None if one is new, or left without its gang."""
+        gone: Ints = (self.candidates & ~candidates).nonzero()[0]
         if len(gone) != self.size - size:
             return None
-        if not len(gone):
-            return self
-        left = np.zeros(len(table.sessions), bool)
-        left[table.session[gone]] = True
-        if any(candidates[rows.start : rows.stop].any() for rows in table.rows_of(left)):
-            return None
-        keep = candidates[self.rows]
-        return SharedOrder(candidates, size, self.rows[keep], self.surplus[keep])
+        sessions = table.session[gone]
+        left = self.counts - np.bincount(sessions, minlength=len(self.counts))
+        return None if left[sessions].any() else gone
+
+    def beginning(self, candidates: Flags, rows: int) -> tuple[Ints, Flags]:
+        """The first rows without those that have left, which are among them or not."""
+        keep = candidates[self.rows[:rows]]
+        return self.rows[:rows][keep], self.surplus[:rows][keep]
 
 
 class UnitOrder:
@@ -49,20 +56,22 @@ class UnitOrder:
     """
 
     def __init__(self, taker: Taker, rows: Ints, *, largest_first: bool, first: int | None = None) -> None:
-        rules, table, seats, _ = taker
+        rules, table, seats = taker.rules, taker.table, taker.seats
         self._rules, self._table = rules, table
+        first = len(table.kernels) if first is None else first
         if rows is rules.candidates and not largest_first and not rules.has_plugins:
-            self.rows, surplus = self._shared(rows)
+            self.rows, surplus = self._shared(rows, first)
         else:
             self.rows, surplus = self._ordered(rows, seats.weights(rows) if largest_first else None)
-        end = self._unit_end(surplus, len(self.rows) if first is None else first)
+        end = self._unit_end(surplus, first)
         self.complete = end == len(self.rows)
         self.rows, surplus = self.rows[:end], surplus[:end]
         self.positions = self._numbered(self.rows, surplus)
         if rules.action == RECLAIM:
             allowed = self._above_shares()
-            self.rows, surplus = self.rows[allowed], surplus[allowed]
-            self.positions = self._numbered(self.rows, surplus)
+            if not allowed.all():
+                self.rows, surplus = self.rows[allowed], surplus[allowed]
+                self.positions = self._numbered(self.rows, surplus)
         self._bundled: Flags = np.zeros(len(table.kernels), bool)
         self._bundled[self.rows[~surplus]] = True
         self._position_of: Ints = np.full(len(table.kernels), -1, np.int64)
@@ -93,34 +102,40 @@ class UnitOrder:
         """Which rows go only with their whole session."""
         return self._bundled[rows]
 
-    def _shared(self, rows: Ints) -> tuple[Ints, Flags]:
+    def _shared(self, rows: Ints, first: int) -> tuple[Ints, Flags]:
         """The order of all candidates, filtered from that of an earlier taker.
 
-        Candidates only leave in a cycle. As long as whole sessions leave, the order of the
-        others stays, and so does which of their kernels are surplus.
+        It may end after the unit with the row of number `first`. Candidates only leave in a
+        cycle. As long as whole sessions leave, the order of the others stays, and so does
+        which of their kernels are surplus.
         """
-        table = self._table
-        candidates = np.zeros(len(table.kernels), bool)
-        candidates[rows] = True
+        table, candidates = self._table, self._rules.is_candidate
         for key in self._rules.order_keys:
             # The latest order is nearest; the first one has candidates that only other takers leave out.
             known: Sequence[SharedOrder] = table.kept.get(key, ())
             for one in reversed(known):
-                left = one.without(candidates, len(rows), table)
-                if left is not None:
-                    table.kept[key] = (known[0], left)
-                    return left.rows, left.surplus
-        made = SharedOrder(candidates, len(rows), *self._ordered(rows, None))
+                gone = one.gone(candidates, len(rows), table)
+                if gone is None:
+                    continue
+                if len(gone) <= GONE_MAX:
+                    return one.beginning(candidates, first + len(gone) + table.largest + 1)
+                left = one.beginning(candidates, len(one.rows))
+                table.kept[key] = (known[0], SharedOrder(candidates, len(rows), self._counts(rows), *left))
+                return left
+        made = SharedOrder(candidates, len(rows), self._counts(rows), *self._ordered(rows, None))
         for key in self._rules.order_keys:
             table.kept[key] = (made,)
         return made.rows, made.surplus
+
+    def _counts(self, rows: Ints) -> Ints:
+        """The number of these rows by session."""
+        return np.bincount(self._table.session[rows], minlength=len(self._table.sessions))
 
     def _ordered(self, rows: Ints, weights: Ints | None) -> tuple[Ints, Flags]:
         """The rows that may go, in the order in which they are taken, and which are surplus."""
         rules, table = self._rules, self._table
         surplus = self._surplus(rows)
-        counts = np.bincount(table.session[rules.candidates], minlength=len(table.sessions))
-        whole = (counts == table.sizes) & rules.whole
+        whole = (self._counts(rules.candidates) == table.sizes) & rules.whole
         keep = surplus | whole[table.session[rows]]
         rows, surplus = rows[keep], surplus[keep]
         order = self._sorted(rows, surplus, None if weights is None else weights[keep])
@@ -197,6 +212,14 @@ class UnitOrder:
         table, rules, width = self._table, self._rules, len(self._rules.asked)
         if not len(self.rows):
             return np.zeros(0, bool)
+        shares = ShareColumns.of(table)
+        # Mostly every queue is above its share even if all these rows are gone.
+        relevant = shares.relevant(rules.asked)[table.pair[self.rows]]
+        queues, all_gone = table.queue[self.rows], rules.used.copy()
+        np.subtract.at(all_gone, queues, table.released[self.rows][:, :width])
+        above = (all_gone > shares.deserved)[queues] & relevant
+        if above.any(axis=1).all():
+            return np.ones(len(self.rows), bool)
         by_queue = np.argsort(table.queue[self.rows], kind="stable")
         rows, units = self.rows[by_queue], self.positions[by_queue]
         queues = table.queue[rows]
@@ -204,10 +227,7 @@ class UnitOrder:
         before = released.cumsum(axis=0) - released
         # A bundle is taken at once: what is gone before its first row counts for all of it.
         taken = before[_starts(units)] - before[_starts(queues)]
-        shares = ShareColumns.of(table)
-        above = (shares.used()[queues] - taken > shares.deserved[queues]) & shares.relevant(rules.asked)[
-            table.pair[rows]
-        ]
+        above = (rules.used[queues] - taken > shares.deserved[queues]) & relevant[by_queue]
         above |= rules.recalled[rows][:, None]
         # A bundle goes whole or not at all.
         refused = np.zeros(int(self.positions.max()) + 1, bool)

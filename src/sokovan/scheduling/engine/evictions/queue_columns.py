@@ -36,13 +36,17 @@ class QueueColumns:
         self.whole[table.session[young]] = False
         same = np.array([one is node for one in table.homes], bool)[table.home]
         self.others: Flags = {PREEMPT: same, RECLAIM: ~same}.get(action, np.ones(len(same), bool)) | self.recalled
+        # The rows among these that may go at all, and those of queues that give.
+        self.free: Flags = self.others & table.preemptible
         reclaimable = np.array([one.queue.reclaimable for one in table.queues], bool)[table.queue]
-        self.reclaimable: Flags = reclaimable | self.recalled
+        self.open: Flags = self.free & (reclaimable | self.recalled)
+        self.recalls = bool(self.recalled.any())
         # Takers of queues that are equally far from each giving one, and recall nothing, order rows alike.
         steps = ",".join(str(distance(action, node, one)) for one in table.queues)
-        self.order_key = (action, steps, node.name if self.recalled.any() else "")
+        self.order_key = (action, steps, node.name if self.recalls else "")
         # The minimum run time protects the minimum of a session, not its surplus.
         self.too_young: Flags = young & ((table.allowance <= 0) | table.broken)[table.session]
+        self.protects_young = bool(self.too_young.any())
 
     @classmethod
     def of(cls, action: str, node: QueueNode, table: VictimTable) -> QueueColumns:
@@ -80,9 +84,9 @@ class ShareColumns:
             self._relevant[key] = found
         return self._relevant[key]
 
-    def above(self, asked: Sequence[int]) -> Flags:
+    def above(self, asked: Sequence[int], used: Ints) -> Flags:
         """The rows whose queue uses more of what is asked than it deserves."""
-        over = (self.used() > self.deserved)[self._pair_queue] & self.relevant(asked)
+        over = (used > self.deserved)[self._pair_queue] & self.relevant(asked)
         return np.asarray(over.any(axis=1), bool)[self._table.pair]
 
 

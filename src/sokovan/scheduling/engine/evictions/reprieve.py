@@ -21,6 +21,7 @@ class Reprieve:
 
     def __init__(self, taker: Taker, agents: range) -> None:
         self._table, self._seats, self._fits, self._agents = taker.table, taker.seats, taker.fits, agents
+        self._proved_later = taker.proved_later
         self._gone: set[int] = set()
         self._ledger: SeatLedger | None = None
 
@@ -38,7 +39,7 @@ class Reprieve:
             if not self._spare(unit) and len(unit) > 1:
                 self._spare_gang(unit)
         kept = sorted(self._gone)
-        return kept if self._fits(kept) is not None else []
+        return kept if self._proved_later or self._fits(kept) is not None else []
 
     def _parts(self, session: int, rows: list[int]) -> list[list[int]]:
         whole = self._table.ends(session, rows) and not self._table.sessions[session].broken

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +104,14 @@ class Protected(NamedTuple):
         return ", ".join(f"{count} {texts[name]}" for name, count in self._asdict().items() if count)
 
 
+class _Stages(NamedTuple):
+    """Rows that may go at all, those that the taker is entitled to, and those that plugins leave."""
+
+    free: Flags
+    entitled: Flags
+    chosen: Flags
+
+
 class EvictionRules:
     """The rules of one action for one taker."""
 
@@ -125,7 +134,15 @@ class EvictionRules:
         self._guaranteed = 0
         self._columns = QueueColumns.of(action, pending.node, table)
         self.recalled, self.whole = self._columns.recalled, self._columns.whole
-        self.candidates, self.protected = self._candidates()
+        self._kept_by_plugins = self._over_budget = 0
+        self._mask = self._touchable()
+        self._chosen = self._stages()
+        chosen = self._chosen.chosen
+        # Whether each row of the table is a candidate, and the rows that are.
+        self.is_candidate: Flags = chosen & ~self._columns.too_young if self._columns.protects_young else chosen
+        self.candidates: Ints = self.is_candidate.nonzero()[0]
+        if self._points.used:
+            self.candidates = self._allowed_by_plugins(self.candidates)
 
     @property
     def has_plugins(self) -> bool:
@@ -139,6 +156,11 @@ class EvictionRules:
         The first may be that of many queues, the second is of this one.
         """
         return ("orders", *self._columns.order_key), ("order", self.action, self._pending.node.name)
+
+    @cached_property
+    def used(self) -> Ints:
+        """The amounts that each queue uses, by column, before anything is taken."""
+        return ShareColumns.of(self._table).used()
 
     def _asked(self) -> Row:
         """The amounts that the taker needs to start, by column."""
@@ -162,40 +184,53 @@ class EvictionRules:
         # A queue that gave lately could take back by another slot than the one it gave.
         return all(within) if self._cooling else any(within)
 
-    def _candidates(self) -> tuple[Ints, Protected]:
-        """The rows that may be evicted one by one, and the counts of those that may not."""
-        table = self._table
-        others = self._columns.others & table.touchable
+    def _stages(self) -> _Stages:
+        """The rows that may be evicted one by one, as far as plugins allow it, and those before each rule."""
+        columns, table = self._columns, self._table
+        if self.action == CONSOLIDATE:
+            free = columns.others & self._mask & table.movable[table.session]
+            return _Stages(free, free, free)
+        if self.action == PREEMPT:
+            free = columns.free & self._mask
+            lower = free & (table.highest < self._pending.session.priority)
+            if columns.recalls:
+                lower |= free & self.recalled
+            return _Stages(free, lower, lower)
+        free = columns.open & self._mask
+        entitled = free & (self._above_share() if self.may_take() else self.recalled)
+        if columns.recalls:
+            entitled |= free & self.recalled
+        may_reclaim = self._points.may_reclaim(self._pending)
+        return _Stages(free, entitled, entitled if may_reclaim else entitled & self.recalled)
+
+    def _touchable(self) -> Flags:
+        """The rows of other sessions that were not touched in this cycle."""
+        table, mask = self._table, self._table.touchable
         own = table.index.get(self._pending.session.session_id)
         if own is not None:
-            others[table.sessions[own].rows.start : table.sessions[own].rows.stop] = False
-        if not self._pending.batches:
-            others &= table.best_effort  # a best-effort kernel takes only best-effort ones
-        free = others & table.preemptible
-        if self.action == CONSOLIDATE:
-            free = chosen = others & table.movable[table.session]
-            counts = Protected()
-        elif self.action == PREEMPT:
-            chosen = free & ((table.highest < self._pending.session.priority) | self.recalled)
-            counts = Protected(priority=_count(free & ~chosen))
-        else:
-            open_ = free & self._columns.reclaimable
-            entitled = open_ & ((self._above_share() & self.may_take()) | self.recalled)
-            chosen = entitled if self._points.may_reclaim(self._pending) else entitled & self.recalled
-            counts = Protected(within_share=_count(open_ & ~entitled), plugin=_count(entitled & ~chosen))
-            free = open_
-        kept = chosen & self._columns.too_young
-        counts = counts._replace(not_preemptible=_count(others & ~free), run_time=_count(kept))
-        return self._left_by_plugins((chosen & ~kept).nonzero()[0], counts)
+            mask = mask.copy()
+            mask[table.sessions[own].rows.start : table.sessions[own].rows.stop] = False
+        # A best-effort kernel takes only best-effort ones.
+        return mask if self._pending.batches else mask & table.best_effort
 
-    def _left_by_plugins(self, rows: Ints, counts: Protected) -> tuple[Ints, Protected]:
-        """The rows without those that a plugin keeps, and their number with the other counts."""
-        if not self._points.used:
-            return rows, counts
+    @cached_property
+    def protected(self) -> Protected:
+        """How many rows each rule protects; asked before the taker evicts anything."""
+        free, entitled, chosen = map(_count, self._chosen)
+        rule = "within_share" if self.action == RECLAIM else "priority"
+        return Protected(
+            not_preemptible=_count(self._columns.others & self._mask) - free,
+            plugin=entitled - chosen + self._kept_by_plugins,
+            run_time=_count(self._chosen.chosen & self._columns.too_young),
+            budget=self._over_budget,
+        )._replace(**{rule: free - entitled})
+
+    def _allowed_by_plugins(self, rows: Ints) -> Ints:
+        """The rows without those that a plugin keeps."""
         asked = rows[~self.recalled[rows]]
         left = self._points.left(self.action, self._pending, self._table, asked)
-        counts = counts._replace(plugin=counts.plugin + len(asked) - len(left))
-        return np.sort(np.concatenate((rows[self.recalled[rows]], left))), counts
+        self._kept_by_plugins = len(asked) - len(left)
+        return np.sort(np.concatenate((rows[self.recalled[rows]], left)))
 
     def leave_out(self, users: Collection[str]) -> None:
         """Leave out the kernels of users whose budget is spent."""
@@ -203,14 +238,15 @@ class EvictionRules:
         spent = np.array([one.session.owner.user in users for one in table.sessions], bool)[table.session]
         spent &= ~self.recalled
         left = ~spent[self.candidates]
-        self.protected = self.protected._replace(budget=self.protected.budget + int((~left).sum()))
+        self._over_budget += _count(~left)
         self.candidates = self.candidates[left]
+        self.is_candidate = self.is_candidate & ~spent
 
     def _above_share(self) -> Flags:
         """The rows whose queue uses more than it deserves of something that the taker asks for."""
         table = self._table
         if not self._levels:
-            return ShareColumns.of(table).above(self.asked)
+            return ShareColumns.of(table).above(self.asked, self.used)
         over = [self._over(table.queues[queue], table.shapes[shape], {}) for queue, shape in table.pairs]
         return np.array(over, bool)[table.pair]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, product
-from typing import NamedTuple
 
 from sokovan.scheduling.engine.evictions.many import ManyCandidates
 from sokovan.scheduling.engine.evictions.rules import VictimKey
@@ -25,22 +24,14 @@ Rows = tuple[int, ...]
 FullKey = tuple[VictimKey, int, int, tuple[str, ...]]
 
 
-class VictimSet(NamedTuple):
-    """A set of victims that was proved to be enough, and its key."""
-
-    rows: Rows
-    key: VictimKey
-    tier: int
-
-
 class VictimSearch:
     """Searches the victims of one taker."""
 
     def __init__(self, taker: Taker) -> None:
         self._taker = taker
-        self._rules, self._table, self._seats, self._fits = taker
+        self._rules, self._table, self._seats, self._fits, self._proved_later = taker
 
-    def best(self) -> VictimSet | None:
+    def best(self) -> Rows | None:
         """The set with the smallest key that was found; None if no legal set is enough."""
         candidates = self._rules.candidates
         if not len(candidates):
@@ -78,11 +69,11 @@ class VictimSearch:
             if not part or whole or victim.keeps_gang(set(part)):
                 yield part
 
-    def _exact(self, choices: list[list[Rows]]) -> VictimSet | None:
+    def _exact(self, choices: list[list[Rows]]) -> Rows | None:
         """Try all legal sets in the order of their keys."""
         sets = [tuple(sorted(row for part in parts for row in part)) for parts in product(*choices)]
         keyed = sorted((self._rules.key(rows), len(rows), self._names(rows), rows) for rows in sets if rows)
-        for key, equal in groupby(keyed, key=lambda item: item[0]):
+        for _, equal in groupby(keyed, key=lambda item: item[0]):
             best: tuple[int, Rows] | None = None
             for _, _, _, rows in equal:
                 if not self._seats.enough(rows) or not self._rules.leaves_shares(rows):
@@ -93,21 +84,23 @@ class VictimSearch:
                     if proof.tier <= self._seats.lowest_tier:
                         break
             if best is not None:
-                return VictimSet(best[1], key, best[0])
+                return best[1]
         return None
 
     def _names(self, rows: Sequence[int]) -> tuple[str, ...]:
         return tuple(sorted(str(self._table.kernels[row].kernel_id) for row in rows))
 
-    def _among_many(self) -> VictimSet | None:
+    def _among_many(self) -> Rows | None:
         """The best of the sets that the columns propose."""
         found: tuple[FullKey, Rows] | None = None
         for rows in ManyCandidates(self._taker).proposals():
             ordered = tuple(sorted(rows))
+            if self._proved_later:
+                return ordered
             proof = self._fits(ordered)
             if proof is None:
                 continue
             key = (self._rules.key(ordered), proof.tier, len(ordered), self._names(ordered))
             if found is None or key < found[0]:
                 found = (key, ordered)
-        return None if found is None else VictimSet(found[1], found[0][0], found[0][1])
+        return None if found is None else found[1]

@@ -105,15 +105,13 @@ class SeatCounter:
         )
         return seats and self.queues_have(rows)
 
-    def running(self, shape: Shape, rows: Ints) -> Ints:
+    def running(self, shape: Shape, rows: Ints, first: Flags) -> Ints:
         """The seats of each row's agent once it is gone.
 
-        The rows are sorted by agent; those before it on the agent are gone as well.
+        The rows are sorted by agent, `first` are the first ones on each; those before it on the agent are gone as well.
         """
         agents, released = self._table.agent[rows], self._table.released[rows]
         total = released.cumsum(axis=0)
-        first = np.ones(len(rows), bool)
-        first[1:] = agents[1:] != agents[:-1]
         starts = first.nonzero()[0][first.cumsum() - 1] if len(rows) else np.zeros(0, np.int64)
         more = total - total[starts] + released[starts]
         return shape.counts_with(self._workspace, agents, more)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ ASSUMED_CHECKPOINT_S = 600
 # How long the minimum of a session is not evicted after its start, by action.
 MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
-NO_ROWS: frozenset[int] = frozenset()
 HOUR_MS = 3_600_000
 
 
@@ -72,10 +72,7 @@ class VictimSession:
         self.broken = surplus < 0 if self.plain else not gang_holds(session, [*kernels, *self._waiting])
         # How many kernels may go, as far as the minimum alone decides.
         self.allowance = len(kernels) if self.broken else surplus
-        # The rows without which the others cannot go on.
-        self._leads: frozenset[int] = NO_ROWS
-        if len(kernels) > 1 or kernels[0].leads:
-            self._leads = frozenset(rows.start + index for index, kernel in enumerate(kernels) if kernel.leads)
+        self._leads: frozenset[int] | None = None
 
     def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
         """Whether it is starting, or runs for less than its minimum run time.
@@ -92,6 +89,10 @@ class VictimSession:
         """Whether these rows may go; any part of a broken session may."""
         if self.broken or not gone:
             return True
+        if self._leads is None:
+            # The rows without which the others cannot go on.
+            leading = (index for index, kernel in enumerate(self.kernels) if kernel.leads)
+            self._leads = frozenset(self.rows.start + index for index in leading)
         if not self._leads.isdisjoint(gone):
             return False
         if self.plain:
@@ -186,9 +187,9 @@ class VictimTable:
     def _fill_columns(self, table: ShapeTable) -> None:
         sessions, kernels, workspace = self.sessions, self.kernels, table.workspace
         self.session: Ints = np.repeat(np.arange(len(sessions)), [len(one.rows) for one in sessions]).astype(np.int64)
-        position = workspace.position
-        self.agent: Ints = np.array([position.get(str(kernel.agent), NO_AGENT) for kernel in kernels], np.int64)
-        self.priority: Ints = np.array([kernel.priority for kernel in kernels], np.int64)
+        position = workspace.position.get
+        self.agent: Ints = _column([position(agent, NO_AGENT) for agent in map(attrgetter("agent"), kernels)])
+        self.priority: Ints = np.fromiter(map(attrgetter("priority"), kernels), np.int64, len(kernels))
         self.session_priority: Ints = _column([one.session.priority for one in sessions])[self.session]
         nodes = {id(one.node): one.node for one in sessions}
         self.queues = list(nodes.values())
@@ -206,12 +207,12 @@ class VictimTable:
         self.pairs = [divmod(pair, len(self.shapes)) for pair in pairs.tolist()]
         self.loss: Ints = np.array(self.losses, np.int64)
         may_go = [one.session.preemptible and one.session.session_type is not SessionType.SYSTEM for one in sessions]
-        self.preemptible: Flags = np.array([kernel.preemptible for kernel in kernels], bool)
+        self.preemptible: Flags = np.fromiter(map(attrgetter("preemptible"), kernels), bool, len(kernels))
         self.preemptible &= np.array(may_go, bool)[self.session]
-        self.best_effort: Flags = np.array([not kernel.slots for kernel in kernels], bool)
-        names = [str(kernel.kernel_id) for kernel in kernels]
+        self.best_effort: Flags = np.array([not shape.slots for shape in self.shapes], bool)[self.shape]
+        names = list(map(attrgetter("kernel_id"), kernels))
         self.name_rank: Ints = np.empty(len(names), np.int64)
-        self.name_rank[np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)] = np.arange(len(names))
+        self.name_rank[_column(sorted(range(len(names)), key=names.__getitem__))] = np.arange(len(names))
         width = workspace.width
         released = [shape.released[width : 2 * width] for shape in self.shapes]
         self.shape_released: Ints = np.array(released, np.int64).reshape(len(released), width)
@@ -223,8 +224,10 @@ class VictimTable:
         self.loaned: Flags = np.array([one.session.loan is not None for one in sessions], bool)
         self.allowance: Ints = _column([one.allowance for one in sessions])
         self.plain: Flags = np.array([one.plain for one in sessions], bool)
-        self.leads: Flags = np.array([kernel.leads for kernel in kernels], bool) & ~self.broken[self.session]
+        self.leads: Flags = np.fromiter(map(attrgetter("leads"), kernels), bool, len(kernels))
+        self.leads &= ~self.broken[self.session]
         self.sizes: Ints = _column([len(one.rows) for one in sessions])
+        self.largest = int(self.sizes.max(initial=0))
         self.kernels_of: Counter[str] = Counter()  # running kernels by user
         for one in sessions:
             self.kernels_of[one.session.owner.user] += len(one.rows)
@@ -261,10 +264,6 @@ class VictimTable:
         for row in rows:
             found.setdefault(int(self.session[row]), []).append(row)
         return found
-
-    def rows_of(self, sessions: Flags) -> Iterator[range]:
-        """The rows of each of these sessions."""
-        return (self.sessions[one].rows for one in np.flatnonzero(sessions).tolist())
 
     def ends(self, session: int, rows: Collection[int]) -> bool:
         """Whether these rows are all that a session runs."""

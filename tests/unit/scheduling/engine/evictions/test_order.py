@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from sokovan.scheduling.engine.evictions import order
 from sokovan.scheduling.engine.evictions.order import SharedOrder, UnitOrder
+from sokovan.scheduling.engine.evictions.rules import EvictionRules
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
 from tests.unit.scheduling.little_cluster import session
 
@@ -17,20 +20,20 @@ def test_surplus_goes_before_whole_gangs_and_low_before_high() -> None:
             session("taker", priority=9),
         )
     )
-    order = UnitOrder(made.taker, made.rules.candidates, largest_first=False)
+    found = UnitOrder(made.taker, made.rules.candidates, largest_first=False)
     units: dict[int, list[int]] = {}
-    for row, position in zip(order.rows.tolist(), order.positions.tolist(), strict=True):
+    for row, position in zip(found.rows.tolist(), found.positions.tolist(), strict=True):
         units.setdefault(position, []).append(row)
     assert [made.names(rows) for rows in units.values()] == [["wide.1"], ["pair.0", "pair.1"], ["wide.0", "wide.2"]]
-    assert order.is_bundled(order.upto(1)).tolist() == [False, True, True]
+    assert found.is_bundled(found.upto(1)).tolist() == [False, True, True]
 
 
 def test_units_that_release_more_go_first_if_asked() -> None:
     large = runs("large", "b", slots="cpu=2", priority=2)
     made = TakerParts(cluster(runs("small", "a", priority=1), large, session("taker", "cpu=2", priority=9), cpu=2))
-    order = UnitOrder(made.taker, made.rules.candidates, largest_first=True)
-    assert made.names([order.rows.tolist()[0]]) == ["large.0"]
-    assert order.units == 2
+    found = UnitOrder(made.taker, made.rules.candidates, largest_first=True)
+    assert made.names([found.rows.tolist()[0]]) == ["large.0"]
+    assert found.units == 2
 
 
 def test_the_beginning_of_an_order_ends_with_a_whole_unit() -> None:
@@ -49,13 +52,35 @@ def test_an_order_without_some_sessions_is_filtered_and_without_a_part_of_one_ma
     gangs = [runs(f"gang{i}", *(f"n{i}{j}" for j in range(3)), priority=i, min_kernels=1) for i in range(3)]
     made = TakerParts(cluster(*gangs, session("taker", priority=9)))
     flags = np.ones(9, bool)
-    known = SharedOrder(flags, 9, np.arange(9), flags)
-    assert known.without(flags, 9, made.table) is known
+    known = SharedOrder(flags, 9, np.array([3, 3, 3]), np.arange(9), flags)
     fewer = flags.copy()
     fewer[3:6] = False
-    left = known.without(fewer, 6, made.table)
-    assert left is not None
-    assert left.rows.tolist() == [0, 1, 2, 6, 7, 8]
-    assert left.without(flags, 9, made.table) is None
+    for candidates, size, expected in ((flags, 9, []), (fewer, 6, [3, 4, 5])):
+        gone = known.gone(candidates, size, made.table)
+        assert gone is not None
+        assert gone.tolist() == expected
+    rows, surplus = known.beginning(fewer, 8)
+    assert (rows.tolist(), surplus.tolist()) == ([0, 1, 2, 6, 7], [True] * 5)
+    left = SharedOrder(fewer, 6, np.array([3, 0, 3]), *known.beginning(fewer, 9))
+    assert left.gone(flags, 9, made.table) is None, "some are new"
+    fewer = fewer.copy()
     fewer[0] = False
-    assert known.without(fewer, 5, made.table) is None
+    assert known.gone(fewer, 5, made.table) is None, "one leaves its gang"
+
+
+@pytest.mark.parametrize("gone_max", [0, 64])
+def test_an_order_that_others_left_is_that_of_the_rest(gone_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "GONE_MAX", gone_max)
+    gangs = [runs(f"gang{i}", *(f"n{i}{j}" for j in range(3)), priority=i) for i in range(4)]
+    made = TakerParts(cluster(*gangs, session("taker", priority=9)))
+    UnitOrder(made.taker, made.rules.candidates, largest_first=False)
+    made.table.keep_off("gang1")
+    rules = EvictionRules("preempt", made.pending, made.table)
+    taker = made.taker._replace(rules=rules)
+    for first, rows, complete in (
+        (1, [0, 1, 2], False),
+        (4, [0, 1, 2, 6, 7, 8], False),
+        (9, [0, 1, 2, *range(6, 12)], True),
+    ):
+        part = UnitOrder(taker, rules.candidates, largest_first=False, first=first)
+        assert (part.rows.tolist(), part.complete) == (rows, complete)

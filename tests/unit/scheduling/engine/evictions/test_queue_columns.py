@@ -32,10 +32,10 @@ def test_columns_of_a_queue_are_made_once_for_each_action() -> None:
 def test_rows_are_above_the_share_by_what_the_queue_uses_now() -> None:
     parts = made(queue("over", "cpu=1"), queue("under", "cpu=1"), queue("mine", "cpu=1"))
     shares = ShareColumns.of(parts.table)
-    assert shares.above(parts.rules.asked).tolist() == [True, True, False]
+    assert shares.above(parts.rules.asked, shares.used()).tolist() == [True, True, False]
     usage = parts.engine.context.queue_usage
     usage.charge(usage.node("over"), parts.table.shapes[0].slot_pairs, -1)
-    assert shares.above(parts.rules.asked).tolist() == [False, False, False]
+    assert shares.above(parts.rules.asked, shares.used()).tolist() == [False, False, False]
     assert ShareColumns.of(parts.table) is shares
 
 

@@ -20,7 +20,7 @@ def victims(*running: SessionWorkload, kernels: int = 1, **more: Any) -> list[st
     taker = session("taker", *["cpu=1"] * kernels, priority=9, topology=more.pop("topology", None))
     made = TakerParts(cluster(*running, taker, **more))
     found = VictimSearch(made.taker).best()
-    return [] if found is None else made.names(found.rows)
+    return [] if found is None else made.names(found)
 
 
 @pytest.mark.parametrize("sets_max", [0, 1024])
@@ -31,7 +31,7 @@ def test_surplus_is_taken_before_a_lower_gang_ends(sets_max: int, monkeypatch: p
     )
     found = VictimSearch(made.taker).best()
     assert found is not None
-    assert made.names(found.rows) == ["wide.0"]
+    assert made.names(found) == ["wide.0"]
 
 
 @pytest.mark.parametrize("sets_max", [0, 1024])

@@ -25,7 +25,8 @@ def test_a_set_is_enough_if_an_agent_gains_a_whole_seat() -> None:
 def test_seats_run_along_the_rows_of_an_agent() -> None:
     parts = made()
     [(shape, _)] = parts.seats.demand
-    assert parts.seats.running(shape, np.array(parts.rows("low.0", "low.1", "low.2"))).tolist() == [0, 1, 1]
+    rows, first = np.array(parts.rows("low.0", "low.1", "low.2")), np.array([True, False, True])
+    assert parts.seats.running(shape, rows, first).tolist() == [0, 1, 1]
     assert parts.seats.weights(np.array(parts.rows("low.0"))).tolist() == [(1 << 20) // 2]
 
 
