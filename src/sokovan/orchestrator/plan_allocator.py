@@ -22,6 +22,9 @@ from sokovan.scheduling.profile import profile_of
 from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Check, Code, Verdict
 
+# A session with more kernels is allocated in a transaction of its own, in the cycle after its decision.
+ALONE = 1_000
+
 
 @dataclass(slots=True)
 class CycleReport:
@@ -31,7 +34,7 @@ class CycleReport:
     that could not be scheduled, with the error, and `blocked` their pending sessions.
     `never` are the verdicts of sessions that no validator will ever pass. `sessions` are
     those that were placed, as far as they need not be read again. With `is_continued` only a
-    part of an earlier plan was applied.
+    part of an earlier plan was applied. `unread` are sessions that were placed, and must be read again.
     """
 
     placed: int = 0
@@ -43,7 +46,7 @@ class CycleReport:
     never: dict[SessionId, Verdict] = field(default_factory=dict)
     blocked: dict[ScalingGroupName, list[SessionId]] = field(default_factory=dict)
     sessions: list[SessionRecord] = field(default_factory=list)
-    unread: bool = False
+    unread: list[SessionId] = field(default_factory=list)
     is_continued: bool = False
 
 
@@ -57,6 +60,8 @@ class UnappliedPlan:
     plan_verdicts: tuple[Verdict, ...]
     marks: CatalogMarks
     refused: dict[SessionId, AllocationError] = field(default_factory=dict)
+    # Of the largest sessions, those whose turn it was: they are allocated in a later cycle.
+    postponed: set[SessionId] = field(default_factory=set)
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -152,7 +157,8 @@ class PlanAllocator:
         validators = frozenset(profile_of(snapshot.scaling_group).validators)
         context = AllocationContext(topology=marks.topology, bookings=marks.bookings, validators=validators)
         sessions = {session.session_id: session for session in snapshot.sessions} if todo else {}
-        return UnappliedPlan(todo, sessions, context, verdicts, marks)
+        postponed = set() if left is None else left.postponed
+        return UnappliedPlan(todo, sessions, context, verdicts, marks, postponed=postponed)
 
     async def allocate_next(self, group: ScalingGroupName, fence: Fence | None, report: CycleReport) -> UnappliedPlan:
         """Allocate the next slice of a plan, without the sessions that wait no more."""
@@ -176,13 +182,15 @@ class PlanAllocator:
         turns = self._turns.setdefault(group, Turns(user_of=left.user_of, size_of=_kernels_in))
         turns.user_of = left.user_of
         left.todo = turns.take(shown, budget=slice_of(sum(map(_kernels_in, shown))), spend=take) + hidden
+        taken, later = _without_largest(taken, left.postponed)
+        left.todo += later
         for batch in _batches(taken, self._batch_max()):
             known = {one.session_id: record for one in batch if (record := self.known(one.session_id)) is not None}
             context = replace(left.context, fence=fence, known=known)
             result = await self._allocator.allocate_planned(batch, left.sessions, context)
             report.placed += sum(len(one.kernels) for one in result.allocated)
             report.sessions += [one.session for one in result.allocated if one.session is not None]
-            report.unread |= any(one.session is None for one in result.allocated)
+            report.unread += [one.session_id for one in result.allocated if one.session is None]
             report.refused.update(result.refused)
             left.refused.update(result.refused)
         self._users[group] = frozenset(map(left.user_of, left.todo))
@@ -210,5 +218,22 @@ def _still_waits(session: SessionRecord | None) -> bool:
     return session is None or any(kernel.status is KernelStatus.PENDING for kernel in session.kernels)
 
 
+def _without_largest(
+    taken: Sequence[Assignment], postponed: set[SessionId]
+) -> tuple[list[Assignment], list[Assignment]]:
+    """Assignments to allocate now, the largest last, and the largest for a later cycle.
+
+    Each of these waits once, so that others are served between its decision and its allocation.
+    """
+    largest = [one for one in taken if len(one.kernels) > ALONE]
+    now = [one for one in largest if one.session_id in postponed]
+    later = [one for one in largest if one.session_id not in postponed]
+    postponed.update(one.session_id for one in later)
+    return [*(one for one in taken if len(one.kernels) <= ALONE), *now], later
+
+
 def _batches(assignments: Sequence[Assignment], size: int) -> list[Sequence[Assignment]]:
-    return [assignments[start : start + size] for start in range(0, len(assignments), size)]
+    """At most `size` sessions each; the largest ones, which come last, alone."""
+    small = sum(len(one.kernels) <= ALONE for one in assignments)
+    together = [assignments[start : min(start + size, small)] for start in range(0, small, size)]
+    return [*together, *([one] for one in assignments[small:])]

@@ -39,11 +39,16 @@ class SnapshotSource(Protocol):
 
     A refresh reads only what changed since the last one. One source is used by one task
     at a time. `history` is the past usage of the scaling group, as of the last change of
-    each row.
+    each row. `is_behind` says whether the last refresh left new sessions for the next one.
     """
 
-    async def refresh(self, *, sessions: bool = True) -> bool:
+    is_behind: bool
+
+    async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> bool:
         """Read what was committed since the last call; whether anything changed.
+
+        Of more new sessions than `at_once` so many are read, users in turn; the others count as
+        if they came later.
 
         Without `sessions`, which cost the most, they and what their kernels release stay as
         they were: no snapshot may be taken until the next refresh with them, which misses

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.owners import turns
 from sokovan.domain.owners.tenancy import Owner
+from sokovan.orchestrator import plan_allocator
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.sessions.scheduler import Scheduler
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
+from sokovan.ports.allocation import Assignment, BatchResult
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -103,3 +108,32 @@ async def test_what_is_left_of_a_plan_is_refused_with_a_reason_if_its_agent_is_g
     stored = await cluster.store.read(lambda unit: unit.verdicts.get(SessionId("s2")))
     assert stored is not None
     assert stored.code == Code.ALLOCATION_REFUSED.value
+
+
+async def test_a_very_large_session_is_allocated_alone_in_the_cycle_after_its_decision(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_allocator, "ALONE", 2)
+    together: list[list[str]] = []
+    allocate = cluster.stored.allocator.allocate_planned
+
+    async def noted(batch: Sequence[Assignment], *rest: Any) -> BatchResult:
+        together.append([one.session_id for one in batch])
+        return await allocate(batch, *rest)
+
+    monkeypatch.setattr(cluster.stored.allocator, "allocate_planned", noted)
+    await cluster.agent("a1", slots={"cpu": 9000, "mem": 9 << 30})
+    await cluster.submit("gang", kernels=3, owner=Owner(user="ada"))
+    await cluster.submit("shell", owner=Owner(user="bob"))
+    decide = Decisions()
+    verdicts = VerdictCache(BatchWriter(cluster.store), cluster.clock)
+    made = Scheduler(cluster.stored.snapshots, cluster.stored.allocator, verdicts, clock=cluster.clock, decide=decide)
+    await made.refresh()
+    await made.run(fence=None, always=False)
+    assert (together, made.plans.unapplied) == ([["shell"]], ["gang"])
+    await cluster.submit("later", owner=Owner(user="cyd"))
+    await made.refresh()
+    # It is not passed over again for those who came later, which are allocated before it.
+    await made.run(fence=None, always=False, anew=True)
+    assert (together[1:], made.plans.unapplied, decide.times) == ([["later"], ["gang"]], [], 2)
+    assert await statuses(cluster, "gang", "shell", "later") == ["scheduled"] * 3

@@ -28,7 +28,7 @@ from sokovan.ports.storage import Store, UnitOfWork
 
 AT_ONCE = 500
 # Sessions of an array, and kernels, that are stored in one transaction: other writers wait for it.
-STORED_TOGETHER = 250
+STORED_TOGETHER = 100
 KERNELS_TOGETHER = 2_000
 # Characters of the indexes of an array in the audit log.
 SHOWN_MAX = 255

@@ -26,6 +26,7 @@ from sokovan.orchestrator.sessions.handlers.start import StartKernels
 from sokovan.orchestrator.sessions.handlers.sweep import periodic_sweep
 from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
 from sokovan.orchestrator.sessions.handlers.watch import WatchKernels
+from sokovan.orchestrator.sessions.session_cache import Need
 from sokovan.orchestrator.sessions.session_writer import SessionMoves, by_coordinator
 from sokovan.ports.storage import Fence
 
@@ -74,7 +75,7 @@ class ScheduleCoordinator:
             min_interval_s=self._timing.current.min_interval_s,
             long_cycle_s=self._timing.current.long_cycle_s,
             due=self.next_due_s,
-            is_unfinished=lambda: bool(self._sessions.unfinished),
+            is_unfinished=lambda: bool(self._sessions.unfinished) or self._is_behind,
         )
         timing = self._timing.current
         lease = TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=timing.lease_ttl_s / 3)
@@ -118,6 +119,7 @@ class ScheduleCoordinator:
 
     async def _cycle(self) -> bool:
         """One cycle; whether another is needed at once."""
+        self._small_served_ms = self._clock.monotonic_ms()
         # 1. Refresh the cached sessions and the scheduler's snapshots from the store.
         await self._refresh()
         # 2. Apply agent reports: retry requests to agents that are back, reread what a restart made stale.
@@ -125,10 +127,10 @@ class ScheduleCoordinator:
         # 3. Run the handlers in order: watch kernels, sweep (heartbeats, lost agents, deadlines, health of agents and
         #    devices, garbage collection, housekeeping), terminate, withdraw dependents, schedule, prepare images, start
         #    kernels.
-        #    Each moves a slice, users in turn; the rest follows in the next cycle. After one that took long, those who
-        #    have little to move are served.
-        self._small_served_ms, again = self._clock.monotonic_ms(), False
+        #    Each moves a slice, users in turn; the rest follows in the next cycle. After one that took long, and after
+        #    a long refresh, those who have little to move are served.
         self._sessions.unfinished.clear()
+        again = await self._serve_small_sessions()
         for handler in self.handlers:
             await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
             again |= await self._serve_small_sessions()
@@ -141,7 +143,7 @@ class ScheduleCoordinator:
             self._replicas_changed = False
             await self._hints.set(DEPLOYMENTS_HINT)
         unfinished = bool(self._sessions.unfinished or self._sessions.stale or self._dependents.unfinished)
-        return moved or again or unfinished or self._requests.waiting > 0
+        return moved or again or unfinished or self._is_behind or self._requests.waiting > 0
 
     async def _serve_small_sessions(self) -> bool:
         """Run the handlers without the bulk, if that has kept others waiting; whether they did.
@@ -171,6 +173,12 @@ class ScheduleCoordinator:
         await self._reader.refresh()
         # A large session takes long to read; sessions are refreshed when one of them waits.
         await self._scheduler.refresh(sessions=False)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether new sessions were left for the next cycle."""
+        is_scheduling_behind = self._scheduler.is_behind and self._sessions.count(Need.SCHEDULING) > 0
+        return len(self._reader.unread) > 0 or is_scheduling_behind
 
     def _begins_long_cycle(self) -> bool:
         is_due = self._long_cycle_due_s() <= 0

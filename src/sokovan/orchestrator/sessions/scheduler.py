@@ -67,9 +67,17 @@ class Scheduler:
         self._repeat_ms = 0
         self._failed_groups: dict[ScalingGroupName, str] = {}
 
-    async def refresh(self, *, sessions: bool = True) -> None:
-        """Read what was committed since the last refresh; sessions only if needed."""
-        self._changed |= await self._snapshots.refresh(sessions=sessions)
+    async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> None:
+        """Read what was committed since the last refresh; sessions only if needed.
+
+        Of more new sessions than `at_once` so many are read, users in turn.
+        """
+        self._changed |= await self._snapshots.refresh(sessions=sessions, at_once=at_once)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether new sessions were left for the next refresh."""
+        return self._snapshots.is_behind
 
     def agents(self) -> Mapping[AgentId, AgentInfo]:
         """All agents, as of the last refresh."""

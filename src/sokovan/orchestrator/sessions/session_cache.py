@@ -13,6 +13,7 @@ from typing import TypeAlias
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
+from sokovan.domain.owners.session_turns import READ_AT_ONCE, UnreadSessions
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import SessionFilter
@@ -285,15 +286,20 @@ class SessionCache:
 
 
 class SessionCacheReader:
-    """Loads the cache, then reads changes by change marks, never by events."""
+    """Loads the cache, then reads changes by change marks, never by events.
+
+    If many sessions are new, users take turns, and `unread` are left for the next refresh.
+    """
 
     def __init__(self, cache: SessionCache, store: Store) -> None:
         self._cache, self._store = cache, store
         self._mark: int | None = None
+        self.unread = UnreadSessions()
 
     async def load(self) -> None:
         """Load all live sessions, page by page; `refresh` then reads concurrent writes."""
         self._cache.clear()
+        self.unread.clear()
         self._mark, _ = await self._store.read(lambda unit: unit.sessions.changed(None))
         after: int | None = None
         while True:
@@ -310,16 +316,26 @@ class SessionCacheReader:
         """Read the sessions that others have written, and the stale ones."""
         cache = self._cache
 
-        async def work(unit: UnitOfWork) -> tuple[int, int, list[SessionRecord]]:
+        async def work(unit: UnitOfWork) -> tuple[int, int, list[SessionId], list[SessionRecord]]:
             mark, versions = await unit.sessions.changed(self._mark)
-            new = [one for one, version in versions.items() if not cache.knows(one, version)]
-            ids = dict.fromkeys((*new, *cache.stale))
-            return unit.now_ms, mark, await _records(unit, list(ids))
+            changed = [one for one, version in versions.items() if not cache.knows(one, version)]
+            new = [one for one in changed if cache.get(one) is None]
+            known = [one for one in changed if cache.get(one) is not None]
+            ids = list(dict.fromkeys((*known, *await self._next_new(unit, new), *cache.stale)))
+            return unit.now_ms, mark, ids, await _records(unit, ids)
 
-        cache.now_ms, self._mark, records = await self._store.read(work)
+        cache.now_ms, self._mark, ids, records = await self._store.read(work)
+        self.unread.remove(ids)
         cache.stale.clear()
         for record in records:
             cache.put(record)
+
+    async def _next_new(self, unit: UnitOfWork, new: Sequence[SessionId]) -> Sequence[SessionId]:
+        """The new sessions to read now; the others are unread."""
+        if not self.unread and len(new) <= READ_AT_ONCE:
+            return new
+        self.unread.add(await unit.sessions.users_of(new))
+        return self.unread.next_part(READ_AT_ONCE)
 
     async def _ended_with_slots(self, unit: UnitOfWork) -> list[SessionRecord]:
         """Sessions that were ended by force, and whose kernels still hold slots."""

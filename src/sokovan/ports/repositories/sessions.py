@@ -282,6 +282,9 @@ class SessionRepository(Protocol):
         At most `limit` entries, after the first `skip`.
         """
 
+    async def users_of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, str]:
+        """The users of sessions, as far as these exist, the oldest session first."""
+
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """The next change marker, and the sessions written since marker `since`.
 

@@ -10,7 +10,9 @@ from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import SessionRecord, SessionResult
 from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
+from sokovan.orchestrator.sessions import session_cache
 from sokovan.orchestrator.sessions.context import CycleInput
+from sokovan.orchestrator.sessions.handlers import schedule
 from sokovan.orchestrator.sessions.session_cache import LARGE
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
@@ -199,6 +201,51 @@ async def test_small_sessions_are_served_between_the_handlers_of_large_ones(
     assert looks.seen == [status]
     await cluster.settle()
     assert await cluster.status("small") == "running"
+
+
+async def test_small_sessions_are_served_after_a_long_refresh(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 40})
+    await cluster.submit("gang", kernels=LARGE + 1)
+    await cluster.settle()
+    reader, busy, looks = cluster.coordinator._reader, Busy(cluster), Looks(cluster)
+    refresh, handlers = reader.refresh, cluster.coordinator.handlers
+
+    async def long() -> None:
+        await refresh()
+        monkeypatch.undo()
+        await busy.handle(CycleInput())
+
+    monkeypatch.setattr(reader, "refresh", long)
+    cluster.coordinator.handlers = (looks, *handlers)
+    await cluster.tick()
+    assert looks.seen == ["creating"]
+
+
+async def test_cycles_follow_each_other_until_all_new_sessions_are_read(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (session_cache, schedule):
+        monkeypatch.setattr(module, "READ_AT_ONCE", 2)
+    names = [f"s{number}" for number in range(5)]
+    await cluster.tick()
+    for name in names:
+        await cluster.submit(name)
+    assert await cluster.tick()  # nothing can be placed, and more is to be read
+    for name in names:
+        await cluster.stop(name)
+    cycles = 0
+    while await cluster.tick():
+        cycles += 1
+        assert cycles < len(names)
+    # What the scheduler has not read is not waited for, as none of it is pending.
+    assert cluster.coordinator._scheduler.is_behind
+    await cluster.agent("a1", slots={"cpu": 9000, "mem": 9 << 30})
+    await cluster.submit("later")
+    await cluster.settle()
+    assert await cluster.status("later") == "running"
+    assert not cluster.coordinator._scheduler.is_behind
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, session_status
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import KernelRecord, SessionRecord
+from sokovan.orchestrator.sessions import session_cache
 from sokovan.orchestrator.sessions.session_cache import (
     LARGE,
     Need,
@@ -244,6 +245,23 @@ async def test_what_we_wrote_ourselves_is_not_read_again(cluster: OrchestratedCl
     cache.put(await cluster.submit("s"))
     await reader.refresh()
     assert len(changed) == 1
+
+
+async def test_of_many_new_sessions_a_part_is_read_at_a_time_and_users_take_turns(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_cache, "READ_AT_ONCE", 3)
+    cache, reader, _ = cached(cluster)
+    await reader.load()
+    for number in range(5):
+        await cluster.submit(f"s{number}", owner=Owner(user="ada"))
+    await cluster.submit("shell", owner=Owner(user="bob"))
+    await reader.refresh()
+    assert (sorted(one.session_id for one in cache.all()), len(reader.unread)) == (["s0", "s1", "shell"], 3)
+    await cluster.stop("s0")  # a session that is known is read at once
+    await cluster.stop("s4")
+    await reader.refresh()
+    assert (sorted(one.session_id for one in cache.all()), len(reader.unread)) == (["s1", "s2", "s3", "shell"], 0)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SESSION
+from sokovan.domain.owners.session_turns import UnreadSessions
 from sokovan.domain.records import SessionResult
 
 _ENDED = [status.value for status in SESSION.terminal]
@@ -35,6 +36,8 @@ _ENDED_LATELY = sa.select(
     *(SESSIONS.c[name] for name in ("session_id", "scaling_group", "queue", "user", "evictions"))
 ).where(SESSIONS.c.ended_ms > sa.bindparam("since_ms"), EVICTED)
 _CHANGED = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.stamp >= sa.bindparam("since"))
+_SOME_CHANGED = _CHANGED.limit(sa.bindparam("most", type_=sa.Integer))
+_CHANGED_USERS = sa.select(SESSIONS.c.session_id, SESSIONS.c.user).where(SESSIONS.c.stamp >= sa.bindparam("since"))
 
 
 class PlacedKernel(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -52,30 +55,65 @@ _KERNEL_COLUMNS = [KERNELS.c[name] for name in PlacedKernel.__struct_fields__]
 _KERNEL_STATES = msgspec.json.Decoder(list[PlacedKernel])
 
 
-async def refresh_sessions(transaction: Transaction, view: SystemView, *, since: int | None) -> None:
-    """Load all sessions written since a stamp.
+class ChangedSessions:
+    """Reads changed sessions into a view, of many new ones a part at a time."""
 
-    Without a stamp, all that have not ended.
-    """
-    changed, known = (_LIVE, None) if since is None else (_CHANGED, {"since": since})
-    rows = await transaction.fetch(changed, known)
-    digests = {} if since is None else await read_digests(transaction, rows)
-    same = {one for one, digest in digests.items() if view.digests.get(one) == digest}
-    kernels = await _kernels(transaction, [row for row in rows if row.session_id not in same], since)
-    for row in rows:
-        found = None if row.session_id in same else kernels.get(row.session_id, ())
-        view.put_session(row, found, ended=row.status in _ENDED)
-        if row.session_id in digests and row.status not in _ENDED:
-            view.digests[row.session_id] = digests[row.session_id]
-    if since is None:
-        await _releasing(transaction, view)
-        for row in await transaction.fetch(_ENDED_LATELY, {"since_ms": transaction.now_ms - HOUR_MS}):
-            view.past_evictions.put(row, ended=True)
-    await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
-    if view.unsettled:
-        arrays = await SqlArrays(transaction).outcomes(view.unsettled)
-        view.outcomes.update({SessionId(one): succeeded for one, succeeded in arrays.items()})
-        view.unsettled.clear()
+    def __init__(self) -> None:
+        self._unread = UnreadSessions()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last refresh left new sessions for the next one."""
+        return len(self._unread) > 0
+
+    async def refresh(
+        self, transaction: Transaction, view: SystemView, *, since: int | None, at_once: int | None = None
+    ) -> None:
+        """Load all sessions written since a stamp, of more new ones only `at_once`.
+
+        Without a stamp, all that have not ended.
+        """
+        new: Sequence[SessionId] = ()
+        if since is None:
+            rows = await transaction.fetch(_LIVE)
+            self._unread.clear()
+        else:
+            rows, new = await self._changed(transaction, view, since=since, at_once=at_once)
+        digests = {} if since is None else await read_digests(transaction, rows)
+        same = {one for one, digest in digests.items() if view.digests.get(one) == digest}
+        kernels = await _kernels(transaction, [row for row in rows if row.session_id not in same], since)
+        for row in rows:
+            found = None if row.session_id in same else kernels.get(row.session_id, ())
+            view.put_session(row, found, ended=row.status in _ENDED)
+            if row.session_id in digests and row.status not in _ENDED:
+                view.digests[row.session_id] = digests[row.session_id]
+        self._unread.remove(new)
+        if since is None:
+            await _releasing(transaction, view)
+            for row in await transaction.fetch(_ENDED_LATELY, {"since_ms": transaction.now_ms - HOUR_MS}):
+                view.past_evictions.put(row, ended=True)
+        await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
+        if view.unsettled:
+            arrays = await SqlArrays(transaction).outcomes(view.unsettled)
+            view.outcomes.update({SessionId(one): succeeded for one, succeeded in arrays.items()})
+            view.unsettled.clear()
+
+    async def _changed(
+        self, transaction: Transaction, view: SystemView, *, since: int, at_once: int | None
+    ) -> tuple[Sequence[Any], Sequence[SessionId]]:
+        """The rows of sessions that changed since a stamp, and those of them that had been left for later."""
+        if not self._unread:
+            if at_once is None:
+                return await transaction.fetch(_CHANGED, {"since": since}), ()
+            rows = await transaction.fetch(_SOME_CHANGED, {"since": since, "most": at_once + 1})
+            if len(rows) <= at_once:
+                return rows, ()
+        changed = await transaction.fetch(_CHANGED_USERS, {"since": since})
+        users = {SessionId(row.session_id): row.user for row in changed}
+        self._unread.add({one: user for one, user in users.items() if one not in view.group_of})
+        new = self._unread.next_part(len(self._unread) if at_once is None else at_once)
+        ids = [*(one for one in users if one in view.group_of), *new]
+        return await transaction.fetch(_by_id(transaction.postgresql), bound_ids(transaction, ids)), new
 
 
 async def _kernels(transaction: Transaction, rows: Sequence[Any], since: int | None) -> dict[str, list[PlacedKernel]]:
@@ -119,6 +157,11 @@ def _kernel_statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]
         for wanted in (live, chosen)
     )
     return every, some
+
+
+@cache
+def _by_id(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    return sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.session_id.in_(sa.select(ids_table(postgresql).c.id)))
 
 
 @cache

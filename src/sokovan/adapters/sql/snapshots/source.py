@@ -27,7 +27,7 @@ from sokovan.adapters.sql.schema.tables import (
     USERS,
 )
 from sokovan.adapters.sql.snapshots.carried_state import CatalogMarks, RecordedPlan, read_carried, record_plan
-from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.changed_sessions import ChangedSessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.transaction import Transaction
@@ -56,12 +56,18 @@ class SqlSnapshots:
         # Sessions may be behind the rest.
         self._sessions_since: int | None = None
         self._marks: dict[str, int] = {}
+        self._sessions = ChangedSessions()
+        self.is_behind = False
 
-    async def refresh(self, *, sessions: bool = True) -> bool:
+    async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> bool:
         """See the port."""
         # The first refresh reads everything; later ones read few rows.
         read = self._store.read_long if self._since is None else self._store.read
-        return await read(lambda unit: self._refresh(unit, sessions=sessions or self._since is None))
+        changed = await read(
+            lambda unit: self._refresh(unit, sessions=sessions or self._since is None, at_once=at_once)
+        )
+        self.is_behind = self._sessions.is_behind
+        return changed
 
     async def snapshot(self, scaling_group: ScalingGroupName) -> SystemSnapshot:
         """See the port."""
@@ -103,10 +109,10 @@ class SqlSnapshots:
         self._view.carry(scaling_group, after)
         return recorded
 
-    async def _refresh(self, unit: SqlUnitOfWork, *, sessions: bool) -> bool:
+    async def _refresh(self, unit: SqlUnitOfWork, *, sessions: bool, at_once: int | None) -> bool:
         transaction = unit.transaction
         settled, changed = await self._progress(transaction, since=self._sessions_since if sessions else self._since)
-        if not changed:
+        if not changed and not (sessions and self.is_behind):
             self._view.now_ms = transaction.now_ms
             return False
         # A failed first load must leave nothing: a later one would miss sessions that ended meanwhile.
@@ -118,7 +124,7 @@ class SqlSnapshots:
         marks = {row.kind: row.stamp for row in await transaction.fetch(_MARKS)}
         await self._refresh_catalog(unit, view, marks)
         if sessions:
-            await refresh_sessions(transaction, view, since=self._sessions_since)
+            await self._sessions.refresh(transaction, view, since=self._sessions_since, at_once=at_once)
         await self._refresh_agents(transaction, view)
         await self._refresh_usage(transaction, view)
         await self._refresh_past_usage(transaction, view)

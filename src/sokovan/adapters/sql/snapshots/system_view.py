@@ -50,7 +50,8 @@ class SystemView:
         self.unsettled: set[str] = set()
         self._waiting_for: Counter[SessionId] = Counter()
         self._sessions: dict[str, dict[SessionId, SessionWorkload]] = {}
-        self._group_of: dict[SessionId, str] = {}
+        # The scaling groups of sessions that were read, and have not ended.
+        self.group_of: dict[SessionId, str] = {}
         self._releasing: dict[str, AgentId] = {}
         self._releasing_on: dict[AgentId, dict[str, tuple[ResourceSlot, int]]] = {}
         self._used: dict[tuple[str, str], dict[str, int]] = {}
@@ -91,20 +92,20 @@ class SystemView:
                 self.unsettled.add(row.array_id)
             return
         session = session_workload(row, kernels, before)
-        self._group_of[session_id] = row.scaling_group
+        self.group_of[session_id] = row.scaling_group
         self._sessions.setdefault(row.scaling_group, {})[session_id] = session
         self._waiting_for.update(session.dependencies)
         self.unsettled.update(session.dependencies)
 
     def dependencies_of(self, session_ids: Iterable[str]) -> list[str]:
         """The sessions and arrays that these sessions depend on, each once."""
-        known = [self._sessions[self._group_of[one]][one] for one in map(SessionId, session_ids)]
+        known = [self._sessions[self.group_of[one]][one] for one in map(SessionId, session_ids)]
         return list(dict.fromkeys(other for session in known for other in session.dependencies))
 
     def _drop_session(self, session_id: SessionId) -> SessionWorkload | None:
         """Remove a session, and results of dependencies that no session waits for; returns it."""
         self.digests.pop(session_id, None)
-        known = self._sessions.get(self._group_of.pop(session_id, ""), {}).pop(session_id, None)
+        known = self._sessions.get(self.group_of.pop(session_id, ""), {}).pop(session_id, None)
         for dependency in () if known is None else known.dependencies:
             self._waiting_for[dependency] -= 1
             if not self._waiting_for[dependency]:

@@ -8,6 +8,7 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
+from sokovan.domain.owners.session_turns import READ_AT_ONCE
 from sokovan.domain.records import DETAIL_MAX, SessionRecord
 from sokovan.orchestrator.sessions.context import CycleInput, HandlerContext
 from sokovan.orchestrator.sessions.endings import pending_kernels
@@ -41,7 +42,8 @@ class ScheduleSessions:
         if serves_others and not anew:
             return False
         if pending:
-            await self._scheduler.refresh()  # slots freed in this cycle can be used in it
+            # Slots freed in this cycle can be used in it.
+            await self._scheduler.refresh(at_once=READ_AT_ONCE)
         always = cycle.long and self._scheduler.is_repeat_due()
         report = await self._scheduler.run(fence=self._batches.fence, always=always, pending=pending, anew=anew)
         placed = [one.session_id for one in report.sessions] if report.is_continued else []
@@ -68,6 +70,7 @@ class ScheduleSessions:
         for record in report.sessions:
             self._sessions.put(record)
         if report.unread:
+            self._sessions.mark_stale(report.unread)
             await self._reader.refresh()
         return bool(report.placed or report.evicted or cancelled)
 

@@ -13,7 +13,13 @@ from sokovan.domain.plain_values import canonical_text
 from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
 from sokovan.domain.records import DETAIL_MAX, SUBMITTED, Change, SessionRecord, submitted_events
 from sokovan.domain.session_request import Caller, SessionRequest
-from sokovan.orchestrator.sessions.array_control import KERNELS_TOGETHER, ArrayStorage, BegunArray, begun_earlier
+from sokovan.orchestrator.sessions.array_control import (
+    KERNELS_TOGETHER,
+    STORED_TOGETHER,
+    ArrayStorage,
+    BegunArray,
+    begun_earlier,
+)
 from sokovan.orchestrator.sessions.intake.pools import PoolCache
 from sokovan.orchestrator.sessions.intake.preparer import PreparedSession, Preparer, check_name
 from sokovan.orchestrator.sessions.intake.validation_context import (
@@ -84,7 +90,7 @@ class _BatchPreparer:
         if count:
             problem = await self._pending.admit(self._reader, entry.caller.owner.user, context.policies, count)
             if problem:
-                raise TooManyPending([Problem("array" if count > 1 else "session", problem)])
+                raise _too_many(problem, count)
         return prepared
 
     async def _prepared(self, entry: _Entry) -> tuple[IntakeContext, PreparedSession]:
@@ -119,7 +125,7 @@ class Submissions:
         self._preparer = Preparer(ids, names)
         self.arrays = ArrayStorage(store, ids)
         self._pools = PoolCache(store, clock)
-        self._pending = PendingLimit()
+        self._pending = PendingLimit(clock.monotonic_ms)
 
     def allow_sharing(self) -> None:
         """Accept sessions of all users for agents that do not isolate their kernels."""
@@ -137,6 +143,7 @@ class Submissions:
         InvalidRequest, IdempotencyConflict.
         """
         once = None if key is None else self._request_key(request, caller, key)
+        self._refuse_again(request, caller, once)
         entry = await self._entry(request, DependencyReader(caller), caller, once)
         if request.array is not None:
             submission = await self._submit_array(entry)
@@ -160,6 +167,7 @@ class Submissions:
         for index, (request, key) in enumerate(requests):
             try:
                 once = None if key is None else self._request_key(request, caller, key)
+                self._refuse_again(request, caller, once)
                 entries[index] = await self._entry(request, dependencies, caller, once)
             except SokovanError as refused:
                 outcomes[index] = refused
@@ -173,6 +181,13 @@ class Submissions:
             if isinstance(outcome, Submission):
                 self._count(outcome)
         return [outcomes[index] for index in range(len(requests))]
+
+    def _refuse_again(self, request: SessionRequest, caller: Caller, once: RequestKey | None) -> None:
+        """Refuse what would be refused as a moment ago, unless its key may have stored it before."""
+        count = 1 if request.array is None else request.array.size
+        problem = "" if once is not None else self._pending.refused_lately(caller.owner.user, count)
+        if problem:
+            raise _too_many(problem, count)
 
     async def _submit_part(self, part: Sequence[_Entry]) -> Sequence[Submission | Exception]:
         return await self._store.run(lambda unit: self._submit_batch(unit, part))
@@ -284,6 +299,10 @@ class Submissions:
         return replace(new, spec=replace(new.spec, name=self._names()))
 
 
+def _too_many(problem: str, count: int) -> TooManyPending:
+    return TooManyPending([Problem("array" if count > 1 else "session", problem)])
+
+
 def _parts(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:
     """The requests in parts that are not too long for a transaction."""
     part: list[_Entry] = []
@@ -291,7 +310,7 @@ def _parts(entries: Sequence[_Entry]) -> Iterator[list[_Entry]]:
     for entry in entries:
         size = sum(group.size for group in entry.request.groups) or entry.request.size
         size = max(size, LOOKED_UP_AS) if entry.request.name or entry.request.depends_on else size
-        if part and kernels + size > KERNELS_TOGETHER:
+        if part and (kernels + size > KERNELS_TOGETHER or len(part) >= STORED_TOGETHER):
             yield part
             part, kernels = [], 0
         part.append(entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
@@ -36,6 +36,9 @@ ARCHITECTURES_MAX = 8
 # Another manager may store sessions of the same user, so that a count is not used for long.
 COUNT_USED_MS = 10_000
 USERS_COUNTED_MAX = 10_000
+# Counting so many takes long enough that a refusal is repeated for a moment.
+MANY_PENDING = 1_000
+REFUSED_FOR_MS = 250
 # The sessions and arrays that each name or id may refer to.
 Dependencies: TypeAlias = Mapping[str, tuple["SessionSummary | AwaitedArray", ...]]
 # Summary of the agents by scaling group.
@@ -229,16 +232,28 @@ class PendingLimit:
     """Counts the pending sessions of users, up to their limits.
 
     A count is kept, and increased by what is stored since, so that it is never too low. Only
-    near the limit are the sessions counted for each request.
+    near the limit are the sessions counted for each request. A user who is refused with many
+    pending sessions is refused again for a moment, without a transaction: others write meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic_ms: Callable[[], int]) -> None:
+        self._monotonic_ms = monotonic_ms
         self._counted: dict[str, tuple[int, int]] = {}  # by user: the count, and its time
+        self._refused: dict[str, tuple[int, str, int]] = {}  # by user: for how many, why, and when
+
+    def refused_lately(self, user: str, sessions: int) -> str:
+        """Why as many or fewer new sessions were refused a moment ago, or empty."""
+        refused, problem, at_ms = self._refused.get(user, (0, "", 0))
+        is_late = self._monotonic_ms() - at_ms >= REFUSED_FOR_MS
+        return "" if is_late or sessions < refused else problem
 
     async def admit(
         self, reader: IntakeContextReader, user: str, policies: Sequence[tuple[str, ResourcePolicy]], sessions: int
     ) -> str:
         """Count new sessions of a user; why they are too many, or empty."""
+        known = self.refused_lately(user, sessions)
+        if known:
+            return known
         most, whose = stored_pending_limit(policies)
         count, at_ms = self._counted.get(user, (most, 0))
         unit, waiting = reader.unit, reader.admitted
@@ -247,12 +262,19 @@ class PendingLimit:
             count, at_ms = await unit.sessions.pending_count(user, most=most) + waiting.get(user, 0), unit.now_ms
         if count + sessions > most:
             more = f"{sessions} more are" if sessions > 1 else "one more is"
-            return f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
-        if len(self._counted) >= USERS_COUNTED_MAX:
-            self._counted.clear()
-        self._counted[user] = (count + sessions, at_ms)
+            problem = f"{user} has {count} pending sessions, {more} beyond {most}, {whose}"
+            if count >= MANY_PENDING:
+                self._keep(self._refused, user, (sessions, problem, self._monotonic_ms()))
+            return problem
+        self._keep(self._counted, user, (count + sessions, at_ms))
         waiting[user] = waiting.get(user, 0) + sessions
         return ""
+
+    @staticmethod
+    def _keep(known: dict[str, T], user: str, value: T) -> None:
+        if len(known) >= USERS_COUNTED_MAX:
+            known.clear()
+        known[user] = value
 
 
 def stored_pending_limit(policies: Sequence[tuple[str, ResourcePolicy]]) -> tuple[int, str]:

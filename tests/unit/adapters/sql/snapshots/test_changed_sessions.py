@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.changed_sessions import ChangedSessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -14,7 +14,7 @@ from tests.unit.adapters.sql.statements import recorded_statements
 
 async def _read(cluster: StoredCluster, view: SystemView, *, since: int | None) -> list[str]:
     async def work(unit: SqlUnitOfWork) -> None:
-        await refresh_sessions(unit.transaction, view, since=since)
+        await ChangedSessions().refresh(unit.transaction, view, since=since)
 
     await cluster.store.read(work)
     view.changed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.sql.snapshots import kernel_digests
-from sokovan.adapters.sql.snapshots.changed_sessions import refresh_sessions
+from sokovan.adapters.sql.snapshots.changed_sessions import ChangedSessions
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -47,7 +47,7 @@ class Views:
 
     async def _read(self, view: SystemView, since: int | None) -> None:
         async def work(unit: SqlUnitOfWork) -> None:
-            await refresh_sessions(unit.transaction, view, since=since)
+            await ChangedSessions().refresh(unit.transaction, view, since=since)
 
         await self.cluster.store.read(work)
         view.changed()

@@ -10,6 +10,7 @@ from sqlalchemy import event
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import FencedOut
 from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.ports.storage import Fence
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.testing.contracts.snapshots import settled
@@ -128,3 +129,28 @@ async def test_a_first_load_that_breaks_off_leaves_no_ghost(monkeypatch: pytest.
         await cluster.stop("ends")
         await source.refresh()
         assert [one.session_id for one in (await source.snapshot(DEFAULT_GROUP)).sessions] == ["stays"]
+
+
+async def test_of_many_new_sessions_so_many_are_read_at_once_and_users_take_turns() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("known")
+        source = SqlSnapshots(cluster.store)
+        await settled(source)
+
+        async def read(at_once: int | None) -> tuple[list[str], bool]:
+            assert await source.refresh(at_once=at_once)
+            found = (await source.snapshot(DEFAULT_GROUP)).sessions
+            return sorted(one.session_id for one in found), source.is_behind
+
+        for number in range(6):
+            await cluster.submit(f"s{number}", owner=Owner(user="ada"))
+        await cluster.submit("shell", owner=Owner(user="bob"))
+        await cluster.place("known", "a1")
+        assert await read(2) == (["known", "s0", "shell"], True)
+        known = next(one for one in (await source.snapshot(DEFAULT_GROUP)).sessions if one.session_id == "known")
+        assert known.kernels[0].agent == "a1", "one that was read before is read again at once"
+        await cluster.stop("s5")
+        assert await read(2) == (["known", "s0", "s1", "s2", "shell"], True)
+        assert await read(None) == (["known", "s0", "s1", "s2", "s3", "s4", "shell"], False)
+        assert not await source.refresh(at_once=2)

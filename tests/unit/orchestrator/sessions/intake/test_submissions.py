@@ -14,9 +14,9 @@ from sokovan.domain.arrays import ArrayMember, read_array
 from sokovan.domain.errors import IdempotencyConflict
 from sokovan.domain.events import Event, SessionsSubmitted
 from sokovan.domain.ids import AgentId
-from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
+from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import User
-from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyPending
+from sokovan.domain.problems import InvalidRequest, NameTaken, Problem
 from sokovan.domain.session import Mount, SessionType
 from sokovan.domain.session_request import KernelGroupRequest
 from sokovan.orchestrator.sessions.intake import preparer, submissions, validation_context
@@ -27,13 +27,31 @@ from sokovan.orchestrator.sessions.intake.submissions import (
     Submission,
     request_key,
 )
-from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery, stored_pending_limit
+from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
 from tests.unit.orchestrator.sessions.controller_harness import ALICE, BOB, HELLO, controller_harness, session_request
+
+
+async def test_no_more_requests_of_a_batch_are_stored_together_than_of_an_array(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submissions, "STORED_TOGETHER", 2)
+    together: list[int] = []
+    async with controller_harness() as on:
+        run = on.store.run
+
+        async def counted(work: Any) -> Any:
+            found = await run(work)
+            together.append(len(found))
+            return found
+
+        monkeypatch.setattr(on.store, "run", counted)
+        await on.controller.submit_many([KeyedRequest(HELLO)] * 5, ALICE)
+    assert together == [2, 2, 1]
 
 
 async def test_a_made_up_name_that_is_taken_is_made_up_again() -> None:
@@ -68,56 +86,6 @@ async def test_when_no_name_can_be_made_up_the_conflict_is_reported() -> None:
 
         assert "same" in error.message
         assert await on.stored() == 1
-
-
-@pytest.mark.slow
-async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> None:
-    async with controller_harness() as on:
-        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
-        first = await on.submit()
-        await on.submit(array=read_array("1-2"))
-        error = await refusal(on.submit(), TooManyPending)
-        many = await refusal(on.submit(array=read_array("1-2")), TooManyPending)
-        await on.submit(BOB)
-
-        assert error.problems == (
-            Problem("session", "alice has 3 pending sessions, one more is beyond 3, the limit of user alice"),
-        )
-        assert many.problems[0].where == "array"
-        assert error.code == "too-many-pending"
-        assert await on.stored() == 4
-
-        await on.controller.cancel(first.session_id, ALICE)
-        assert (await on.submit(key="k")).status == "pending"
-        # A repeated request is no new session.
-        assert (await on.submit(key="k")).status == "pending"
-
-
-@pytest.mark.slow
-async def test_sessions_that_are_stored_together_do_not_pass_the_limit_together() -> None:
-    async with controller_harness() as on:
-        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
-        work = [on.controller.submit(HELLO, ALICE) for _ in range(9)]
-        outcomes = await asyncio.gather(*work, return_exceptions=True)
-
-        assert sum(isinstance(one, TooManyPending) for one in outcomes) == 6
-        assert await on.stored() == 3
-
-
-@pytest.mark.slow
-async def test_pending_sessions_are_not_counted_for_each_request() -> None:
-    async with controller_harness() as on:
-        await on.submit()
-        with recorded_statements(on.cluster) as statements:
-            for _ in range(5):
-                await on.submit()
-        assert not any("count(*)" in one and "pending" in one for one in statements)
-
-
-def test_the_least_limit_of_the_policies_holds() -> None:
-    policies = [("user ada", ResourcePolicy("a", stored_pending_max=9)), ("group x", ResourcePolicy("b"))]
-    assert stored_pending_limit(policies) == (9, "the limit of user ada")
-    assert stored_pending_limit(policies[1:]) == (STORED_PENDING_DEFAULT, "the limit without a quota")
 
 
 @pytest.mark.slow

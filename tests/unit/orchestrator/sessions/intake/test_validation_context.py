@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
+from sokovan.domain.arrays import read_array
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AccessKey, QueueName, ScalingGroupName
 from sokovan.domain.owners.access import AccessSubject, Action, ObjectKind, Ownership, may
-from sokovan.domain.owners.policy import ResourcePolicy
+from sokovan.domain.owners.policy import STORED_PENDING_DEFAULT, ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
+from sokovan.domain.problems import Problem, TooManyPending
 from sokovan.domain.records import SessionSummary
 from sokovan.domain.session_request import Caller
+from sokovan.orchestrator.sessions.intake import validation_context
 from sokovan.orchestrator.sessions.intake.pools import Pool
+from sokovan.orchestrator.sessions.intake.submissions import KeyedRequest
 from sokovan.orchestrator.sessions.intake.validation_context import (
     UNKNOWN_MAX,
     DependencyReader,
     IntakeContext,
     IntakeContextReader,
     is_member,
+    stored_pending_limit,
     visible_to,
 )
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
+from sokovan.testing.stored_cluster import refusal
+from tests.unit.adapters.sql.statements import recorded_statements
 from tests.unit.orchestrator.sessions.controller_harness import (
     ALICE,
     BOB,
     CAROL,
+    HELLO,
     ROOT,
     ControllerHarness,
     controller_harness,
@@ -260,3 +269,79 @@ async def test_a_few_texts_that_mean_nothing_end_the_search(harness: ControllerH
     assert [one.session_id for one in found["train"] if isinstance(one, SessionSummary)] == [known.session_id]
     assert list(found) == texts[: 1 + UNKNOWN_MAX]
     assert len(await harness.problems(depends_on=tuple(texts))) == UNKNOWN_MAX
+
+
+@pytest.mark.slow
+async def test_a_user_stores_as_many_pending_sessions_as_its_quota_allows() -> None:
+    async with controller_harness() as on:
+        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
+        first = await on.submit()
+        await on.submit(array=read_array("1-2"))
+        error = await refusal(on.submit(), TooManyPending)
+        many = await refusal(on.submit(array=read_array("1-2")), TooManyPending)
+        await on.submit(BOB)
+
+        assert error.problems == (
+            Problem("session", "alice has 3 pending sessions, one more is beyond 3, the limit of user alice"),
+        )
+        assert many.problems[0].where == "array"
+        assert error.code == "too-many-pending"
+        assert await on.stored() == 4
+
+        await on.controller.cancel(first.session_id, ALICE)
+        assert (await on.submit(key="k")).status == "pending"
+        # A repeated request is no new session.
+        assert (await on.submit(key="k")).status == "pending"
+
+
+@pytest.mark.slow
+async def test_sessions_that_are_stored_together_do_not_pass_the_limit_together() -> None:
+    async with controller_harness() as on:
+        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
+        work = [on.controller.submit(HELLO, ALICE) for _ in range(9)]
+        outcomes = await asyncio.gather(*work, return_exceptions=True)
+
+        assert sum(isinstance(one, TooManyPending) for one in outcomes) == 6
+        assert await on.stored() == 3
+
+
+@pytest.mark.slow
+async def test_pending_sessions_are_not_counted_for_each_request() -> None:
+    async with controller_harness() as on:
+        await on.submit()
+        with recorded_statements(on.cluster) as statements:
+            for _ in range(5):
+                await on.submit()
+        assert not any("count(*)" in one and "pending" in one for one in statements)
+
+
+def test_the_least_limit_of_the_policies_holds() -> None:
+    policies = [("user ada", ResourcePolicy("a", stored_pending_max=9)), ("group x", ResourcePolicy("b"))]
+    assert stored_pending_limit(policies) == (9, "the limit of user ada")
+    assert stored_pending_limit(policies[1:]) == (STORED_PENDING_DEFAULT, "the limit without a quota")
+
+
+async def test_who_has_many_pending_sessions_is_refused_again_for_a_moment_without_a_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation_context, "MANY_PENDING", 2)
+    async with controller_harness() as on:
+        await on.cluster.put(ResourcePolicy("few", stored_pending_max=3), User("alice", "lab", ("vision",), "few"))
+        stored = [await on.submit(key="k"), await on.submit()]
+        await refusal(on.submit(array=read_array("1-2")), TooManyPending)
+        with monkeypatch.context() as without, recorded_statements(on.cluster) as statements:
+            without.setattr(on.store, "run", None)
+            again = await refusal(on.submit(array=read_array("1-3")), TooManyPending)
+        assert not any("count(*)" in one for one in statements)
+        assert again.problems[0].where == "array"
+        # Fewer may still be stored, and so may those of others.
+        await on.submit(BOB)
+        stored.append(await on.submit())
+        [refused] = await on.controller.submit_many([KeyedRequest(HELLO)], ALICE)
+        assert isinstance(refused, TooManyPending)
+        await on.controller.cancel(stored[1].session_id, ALICE)
+        await refusal(on.submit(), TooManyPending)
+        # One with its key was stored before.
+        assert (await on.submit(key="k")).session_id == stored[0].session_id
+        await on.clock.advance(validation_context.REFUSED_FOR_MS / 1000)
+        await on.submit()

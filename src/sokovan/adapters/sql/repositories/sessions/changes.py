@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.schema.tables import AGENTS, CATALOG_MARKS, COMMITS, OWNER_USAGE, PAST_USAGE, SESSIONS
-from sokovan.adapters.sql.transaction import Transaction
+from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 
 
@@ -46,6 +46,18 @@ async def changed_sessions(transaction: Transaction, since: int | None) -> tuple
         return row.settled, {}
     found = await transaction.fetch(_written(), {"since": since})
     return row.settled, {SessionId(one.session_id): one.version for one in found}
+
+
+async def users_of(transaction: Transaction, session_ids: Sequence[SessionId]) -> dict[SessionId, str]:
+    """The users of sessions, the oldest session first."""
+    found = await transaction.fetch(_users(transaction.postgresql), bound_ids(transaction, session_ids))
+    return {SessionId(one.session_id): one.user for one in found}
+
+
+@cache
+def _users(postgresql: bool) -> sa.Select[tuple[str, str]]:  # noqa: FBT001  # a key of the cache
+    wanted = SESSIONS.c.session_id.in_(sa.select(ids_table(postgresql).c.id))
+    return sa.select(SESSIONS.c.session_id, SESSIONS.c.user).where(wanted).order_by(SESSIONS.c.place)
 
 
 @cache

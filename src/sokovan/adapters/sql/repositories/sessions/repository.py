@@ -16,7 +16,7 @@ from sokovan.adapters.sql.repositories.sessions import (
     session_names,
     stored_specs,
 )
-from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions
+from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions, users_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -300,6 +300,10 @@ class SqlSessions:
         order = (*in_time, all_of.c.sequence)
         statement = sa.select(all_of).order_by(*order).limit(limit).offset(skip if limit is not None else None)
         return [(row.object_id, history.entry_of(row)) for row in await self._transaction.fetch(statement)]
+
+    async def users_of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, str]:
+        """See the port."""
+        return await users_of(self._transaction, session_ids)
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """See the port."""

@@ -1,6 +1,7 @@
 """Change tracking by stamps."""
 
 from sokovan.domain.ids import SessionId
+from sokovan.domain.owners.tenancy import Owner
 from sokovan.testing.stored_cluster import StoredCluster
 
 
@@ -34,3 +35,12 @@ async def test_every_session_written_since_is_named_with_its_version() -> None:
             SessionId("s1"): (await cluster.session("s1")).version,
             SessionId("s2"): (await cluster.session("s2")).version,
         }
+
+
+async def test_users_of_sessions_are_named_the_oldest_session_first() -> None:
+    async with StoredCluster.open() as cluster:
+        for name, user in (("s2", "ada"), ("s1", "bob"), ("s0", "cyd")):
+            await cluster.submit(name, owner=Owner(user=user))
+        asked = [SessionId(name) for name in ("s1", "unknown", "s2")]
+        users = await cluster.store.read(lambda unit: unit.sessions.users_of(asked))
+        assert list(users.items()) == [("s2", "ada"), ("s1", "bob")]
