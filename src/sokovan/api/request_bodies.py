@@ -41,7 +41,8 @@ def parsed(text: bytes, kind: type[B]) -> B:
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise InvalidRequest(field_problems(found)) from None
-    long = list(_long_lists(value, ""))
+    # Each entry of a list takes at least two bytes.
+    long = list(_long_lists(value, "")) if len(text) > 2 * LIST_MAX else []
     if long:
         raise InvalidRequest(long)
     return value

@@ -86,6 +86,16 @@ def test_lists_have_a_limit(body: object) -> None:
     assert str(LIST_MAX) in problem
 
 
+def test_the_shortest_text_of_a_long_list_is_refused() -> None:
+    for entries in (LIST_MAX, LIST_MAX + 1):
+        text = b"[" + b",".join([b"1"] * entries) + b"]"
+        if entries == LIST_MAX:
+            assert parsed(text, list) == [1] * entries
+        else:
+            with pytest.raises(InvalidRequest):
+                parsed(text, list)
+
+
 def test_problems_of_parameters_are_named_by_where_they_were_given() -> None:
     found = [{"loc": ("query", "limit"), "msg": "Input should be less"}, {"loc": (), "msg": "Broken"}]
     assert field_problems(found) == [("query/limit", "input should be less"), ("body", "broken")]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from operator import itemgetter
+from itertools import compress
+from operator import attrgetter, itemgetter, ne
 from typing import Any
 
 import msgspec
@@ -51,6 +52,32 @@ class Rows:
         varying = list(map(itemgetter(*self._varying), given))
         bound: dict[str, Any] = {name: given[0][place] for name, place in self._common.items()}
         return {**bound, self._name: msgspec.json.encode(varying).decode()}
+
+
+class OccasionalColumns:
+    """The last columns of rows, written only if a row gets another value in them.
+
+    SQLite writes all indexes of a column that it is given, even if its value stays.
+    """
+
+    def __init__(self, names: Iterable[str], *, first: int) -> None:
+        self._names = tuple(names)
+        self._first = first
+        self._stored = attrgetter(*self._names)
+
+    def changed(self, rows: Iterable[tuple[Any, Sequence[Any]]]) -> tuple[str, ...]:
+        """The columns in which the values of a row differ from those of its stored row."""
+        changed: set[str] = set()
+        for stored, values in rows:
+            before, after = self._stored(stored), tuple(values[self._first :])
+            if before != after:
+                changed.update(compress(self._names, map(ne, before, after)))
+        return tuple(name for name in self._names if name in changed)
+
+    def chosen(self, rows: Iterable[Sequence[Any]], names: Collection[str]) -> list[tuple[Any, ...]]:
+        """The rows without those of these columns that are not in `names`."""
+        places = [place for place, name in enumerate(self._names, self._first) if name in names]
+        return list(map(itemgetter(*range(self._first), *places), rows))
 
 
 def common_columns(rows: Sequence[Sequence[Any]], names: Iterable[str], *, postgresql: bool) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Rows that are bound as one parameter, or read as one value, on both databases."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from sokovan.adapters.sql.rows import FLAG, MANY, TEXT, WHOLE, Rows, common_columns, packed_rows
+from sokovan.adapters.sql.rows import FLAG, MANY, TEXT, WHOLE, OccasionalColumns, Rows, common_columns, packed_rows
 from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.dialects import POSTGRESQL, SQLITE
@@ -41,6 +42,18 @@ async def test_columns_that_all_rows_have_in_common_are_bound_once(common: set[s
         statement = sa.select(table.c.name, table.c.amount, table.c.sure)
         found = await cluster.store.read(lambda unit: unit.transaction.fetch(statement, table.bind(rows)))
     assert [tuple(row) for row in found] == rows
+
+
+def test_rows_written_together_get_the_columns_that_any_of_them_changes() -> None:
+    columns, stored = (
+        OccasionalColumns(("cause", "ended", "result"), first=1),
+        SimpleNamespace(cause=None, ended=None, result="x"),
+    )
+    kept, ended = ("a", None, None, "x"), ("b", None, 9, "y")
+    assert columns.changed([]) == columns.changed([(stored, kept)]) == ()
+    assert columns.changed([(stored, kept), (stored, ended)]) == ("ended", "result")
+    assert columns.chosen([kept, ended], ("ended",)) == [("a", None), ("b", 9)]
+    assert columns.chosen([kept, ended], ("cause", "ended", "result")) == [kept, ended]
 
 
 def test_only_many_rows_on_sqlite_have_columns_in_common() -> None:

@@ -57,9 +57,9 @@ class LedgerRows:
         except IntegrityError as error:
             raise LedgerMismatch(f"the ledger refused these rows: {error.orig}") from error
 
-    def _slot_lines(self) -> Iterable[list[tuple[Any, ...]]]:
-        """The rows of slots in one part; many in one part for each slot, as they have more in common."""
-        if len(self.slots) < MANY:
+    def _slot_lines(self, *, postgresql: bool) -> Iterable[list[tuple[Any, ...]]]:
+        """The rows of slots in one part; many on SQLite in one part for each slot, as they have more in common."""
+        if postgresql or len(self.slots) < MANY:
             return [self.slots] if self.slots else []
         parts: dict[str, list[tuple[Any, ...]]] = {}
         for line in self.slots:
@@ -67,7 +67,7 @@ class LedgerRows:
         return parts.values()
 
     async def _write(self, transaction: Transaction) -> None:
-        for lines in self._slot_lines():
+        for lines in self._slot_lines(postgresql=transaction.postgresql):
             common = common_columns(lines, _SLOT_COLUMNS, postgresql=transaction.postgresql)
             statement, rows = _insert_slots(transaction.postgresql, common)
             await transaction.execute(statement, {**rows.bind(lines), "the_held_ms": transaction.now_ms})

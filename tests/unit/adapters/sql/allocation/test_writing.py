@@ -10,6 +10,7 @@ from sokovan.adapters.sql.allocation.verification import LockedState
 from sokovan.adapters.sql.allocation.writing import LedgerRows, write_allocations
 from sokovan.adapters.sql.repositories.sessions.session_rows import lock_sessions
 from sokovan.adapters.sql.repositories.usage import LedgerMismatch
+from sokovan.adapters.sql.rows import MANY
 from sokovan.adapters.sql.schema.tables import HELD_DEVICES
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -118,6 +119,13 @@ async def test_ledger_rows_have_the_time_of_their_transaction(migrated_postgres_
 async def test_no_rows_are_no_statement() -> None:
     async with StoredCluster.open() as cluster:
         await written(cluster, LedgerRows())
+
+
+def test_many_slots_are_one_statement_for_each_slot_on_sqlite_only() -> None:
+    rows = LedgerRows()
+    rows.slots = [(f"s.{index}", 1, slot, "a1", 1, 1) for index in range(MANY) for slot in ("cpu", "mem")]
+    assert [len(part) for part in rows._slot_lines(postgresql=False)] == [MANY, MANY]
+    assert [len(part) for part in rows._slot_lines(postgresql=True)] == [2 * MANY]
 
 
 async def test_a_device_that_is_held_exclusively_is_a_mismatch(migrated_postgres_url: str) -> None:

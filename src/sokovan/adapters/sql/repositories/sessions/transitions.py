@@ -27,7 +27,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_records,
     record_of,
 )
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, OccasionalColumns, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
@@ -62,10 +62,15 @@ _KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "follow_up": TEXT,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
-    "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "scheduled_ms": WHOLE, "ended_ms": WHOLE,
-    "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT, "since_ms": WHOLE,
+    "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "since_ms": WHOLE,
+}  # fmt: skip
+# Written only if a session of the transaction changes them: SQLite writes the indexes of every column that it is given.
+_OCCASIONAL_COLUMNS: dict[str, TypeEngine[Any]] = {
+    "scheduled_ms": WHOLE, "ended_ms": WHOLE, "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT,
     "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT, "checkpoint_ms": WHOLE,
 }  # fmt: skip
+_OCCASIONAL_FROM = 2 + len(_SESSION_COLUMNS)  # after the id and the expected version
+_OCCASIONAL = OccasionalColumns(_OCCASIONAL_COLUMNS, first=_OCCASIONAL_FROM)
 
 
 @dataclass(slots=True)
@@ -273,9 +278,13 @@ class Transitions:
     async def _write_sessions(self) -> None:
         if not self._sessions:
             return
-        statement, rows = _update_sessions(self.transaction.postgresql)
+        postgresql = self.transaction.postgresql
         self._written = {key: self._session_values(*changed) for key, changed in self._sessions.items()}
-        values = list(self._written.values())
+        occasional = _OCCASIONAL.changed((self._sessions[key][0].row, values) for key, values in self._written.items())
+        values = _OCCASIONAL.chosen(self._written.values(), occasional)
+        names = ("id", "expected", *_SESSION_COLUMNS, *occasional)
+        common = common_columns(values, names, postgresql=postgresql)
+        statement, rows = _update_sessions(postgresql, occasional, common)
         bound = {**rows.bind(values), "the_stamp": self.transaction.stamp}
         _all_written("session", values, await self.transaction.execute(statement, bound))
 
@@ -292,7 +301,7 @@ class Transitions:
             return before
         changed = {one.kernel_id: record_of(session.session_id, one) for one in session.kernels.values()}
         values = self._written.get(session.session_id) or self._session_values(session, session.version)
-        _, _, _, _, _, scheduled_ms, ended_ms, cause, detail, result, hypernode, since_ms, _, domains, _, saved = values
+        scheduled_ms, ended_ms, cause, detail, result, hypernode, _, domains, _, saved = values[_OCCASIONAL_FROM:]
         is_placed_alike = domains == session.row.group_domains
         return replace(
             before,
@@ -306,7 +315,7 @@ class Transitions:
             cause_detail=detail,
             result=None if result is None else SessionResult(result),
             hypernode=hypernode,
-            since_ms=since_ms,
+            since_ms=session.since_ms,
             failed_starts=tuple(session.failed_starts),
             evictions=tuple(session.evictions),
             checkpoint_ms=saved,
@@ -323,12 +332,12 @@ class Transitions:
         ended = now if session.status in SESSION.terminal and row.ended_ms is None else row.ended_ms
         return (
             session.session_id, version, session.status, session.history_sequence, int(session.goal),
-            scheduled, ended,
+            session.since_ms, scheduled, ended,
             row.cause if ending is None else ending.cause,
             row.cause_detail if ending is None else ending.detail,
             row.result if ending is None else ending.result.value,
             self._hypernodes.get(session.session_id, row.hypernode),
-            session.since_ms, failed_starts_text(session.failed_starts),
+            failed_starts_text(session.failed_starts),
             self._group_domains.get(session.session_id, row.group_domains), evictions_text(session.evictions),
             None if session.checkpoint is None else session.checkpoint.at_ms,
         )  # fmt: skip
@@ -422,11 +431,16 @@ def _update_kernels(postgresql: bool, common: frozenset[str]) -> tuple[sa.Update
 
 
 @cache
-def _update_sessions(postgresql: bool) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_SESSION_COLUMNS}, postgresql=postgresql)
-    written = {name: rows.c[name] for name in _SESSION_COLUMNS}
-    # Secrets are removed with the end of their session.
-    written["sealed"] = sa.case((rows.c.ended_ms.is_(None), SESSIONS.c.sealed), else_="")
+def _update_sessions(
+    postgresql: bool,  # noqa: FBT001  # a key of the cache
+    occasional: tuple[str, ...],
+    common: frozenset[str],
+) -> tuple[sa.Update, Rows]:
+    columns = {**_SESSION_COLUMNS, **{name: _OCCASIONAL_COLUMNS[name] for name in occasional}}
+    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **columns}, postgresql=postgresql, common=common)
+    written = {name: rows.c[name] for name in columns}
+    if "ended_ms" in written:  # secrets are removed with the end of their session
+        written["sealed"] = sa.case((rows.c.ended_ms.is_(None), SESSIONS.c.sealed), else_="")
     statement = (
         sa.update(SESSIONS)
         .values({**written, "version": SESSIONS.c.version + 1, "stamp": sa.bindparam("the_stamp", type_=WHOLE)})

@@ -21,6 +21,7 @@ from sokovan.domain.lifecycle.session import (
 )
 from sokovan.testing.stored_cluster import BY_AGENT, BY_COORDINATOR, StoredCluster
 from tests.unit.adapters.sql.cluster_rows import kernel_state, session_state
+from tests.unit.adapters.sql.statements import recorded_statements
 
 Kernels = tuple[KernelStatus, ...]
 Step = tuple[Kernels, tuple[KernelTrigger, ...], Kernels]
@@ -123,3 +124,24 @@ async def test_a_kernel_that_cannot_move_stops_everything() -> None:
 
         await cluster.store.run_sql(work)
     assert (kernel.status, kernel.version) == (KernelStatus.RUNNING, 1)
+
+
+def session_columns(statements: list[str]) -> list[set[str]]:
+    """The columns that each update of sessions sets."""
+    updates = [text.partition("SET ")[2].partition(" FROM ")[0] for text in statements if "UPDATE sessions" in text]
+    return [{part.partition("=")[0].strip() for part in text.split(", ") if "=" in part} for text in updates]
+
+
+async def test_what_a_move_does_not_change_is_not_written() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        await cluster.submit("s")
+        with recorded_statements(cluster) as statements:
+            await cluster.place("s", "a1")
+            await cluster.start("s")
+            await cluster.stop("s")
+        always = {"status", "version", "history_sequence", "goal", "since_ms", "stamp"}
+        placed, *started, stopped = session_columns(statements)
+        assert placed == always | {"scheduled_ms"}
+        assert all(columns == always for columns in started)
+        assert stopped == always | {"cause", "cause_detail", "result"}
