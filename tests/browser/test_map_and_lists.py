@@ -179,7 +179,7 @@ def test_a_page_whose_files_come_before_anyone_waits_for_them_is_shown(dashboard
         page.get_by_role("heading", name="Queues").wait_for()
 
 
-def test_a_long_list_is_sorted_by_the_server(dashboard: Dashboard) -> None:
+def test_a_long_list_is_sorted_by_the_server_and_the_overview_has_lines(dashboard: Dashboard) -> None:
     for name, gpus in (("far-c", "1"), ("far-a", "3"), ("far-b", "2")):
         dashboard.sokovan("run", "-d", "--name", name, "--gpus", gpus, "--", "sleep", "600")
     with dashboard.page("/ui/sessions") as page:
@@ -192,6 +192,9 @@ def test_a_long_list_is_sorted_by_the_server(dashboard: Dashboard) -> None:
         page.get_by_role("row", name=re.compile("far-a")).wait_for()
         assert names_of(page) == ["far-a", "far-b", "far-c"]
         assert "sokovan ps --sort -gpus --search far-" in text_of(page, ".bar .copy")
+    with dashboard.page() as page:
+        for line in ("GPUs requested by sessions that waited", "agents that took kernels"):
+            page.get_by_role("img", name=re.compile(f"^{line} over 24 h: ")).wait_for()
     dashboard.sokovan("stop", "far-a", "far-b", "far-c", "--yes")
 
 

@@ -51,27 +51,31 @@ function Catalog({ kind }: { kind: CatalogKind }) {
   return (
     <>
       {action.problem ? <ProblemBox problem={action.problem} /> : null}
-      <div class="table-box" tabIndex={0} role="region" aria-label={kind.title}>
-        <table>
-          <thead><tr><th>Name</th>{kind.fields.map((field) => <th key={field.name}>{field.label}</th>)}<th>Action</th></tr></thead>
-          <tbody>
-            {items.map((item) => (
-              <tr key={String(item["name"])}>
-                <th scope="row">{String(item["name"])}</th>
-                {kind.fields.map((field) => <td key={field.name}>{shown(field, item[field.name]) || "–"}</td>)}
-                <td>
-                  {isAdmin ? (
-                    <span class="pair">
-                      <button type="button" onClick={() => setQuery({ edit: String(item["name"]) })}>Edit</button>
-                      <button type="button" class="danger" onClick={() => setRemoving(String(item["name"]))}>Remove</button>
-                    </span>
-                  ) : "–"}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      {items.length ? (
+        <div class="table-box" tabIndex={0} role="region" aria-label={kind.title}>
+          <table>
+            <thead><tr><th>Name</th>{kind.fields.map((field) => <th key={field.name}>{field.label}</th>)}<th>Action</th></tr></thead>
+            <tbody>
+              {items.map((item) => (
+                <tr key={String(item["name"])}>
+                  <th scope="row">{String(item["name"])}</th>
+                  {kind.fields.map((field) => <td key={field.name}>{shown(field, item[field.name]) || "–"}</td>)}
+                  <td>
+                    {isAdmin ? (
+                      <span class="pair">
+                        <button type="button" onClick={() => setQuery({ edit: String(item["name"]) })}>Edit</button>
+                        <button type="button" class="danger" onClick={() => setRemoving(String(item["name"]))}>Remove</button>
+                      </span>
+                    ) : "–"}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <Empty title={`There is no ${kind.noun.replace("-", " ")} yet.`} command={`sokovan ${kind.noun} set --help`} />
+      )}
       <div class="actions"><CopyCommand command={`sokovan ${kind.noun} ls`} /></div>
       {kind.path === "scaling-groups" ? items.map((item) => <Options key={String(item["name"])} item={item} />) : null}
       {kind.path === "policies" ? <Limits /> : null}

@@ -47,6 +47,7 @@ export function OverviewPage() {
     <div class="overview">
       <div class="bar">
         <h1>Overview</h1>
+        <span class="muted">version {health.version}</span>
         <span class="spring" />
         <CopyCommand command="sokovan status" />
       </div>
@@ -65,10 +66,9 @@ export function OverviewPage() {
         <Figure label="GPUs waiting" value={trimmed(waiting.items.reduce((all, one) => all + devices(one.slots), 0))} note="requested">
           <WaitingLine view={gpus.value} />
         </Figure>
-        <Figure label="agents" value={String(fleet.agents.length)} note={plural(attention.length, "needs attention", "need attention")}>
+        <Figure label="health" value={health.status} note={`${plural(fleet.agents.length, "agent")}${attention.length ? `, ${plural(attention.length, "needs attention", "need attention")}` : ""}`}>
           <AgentLine view={alive.value} total={fleet.agents.length} />
         </Figure>
-        <Figure label="health" value={health.status} note={`version ${health.version}`} />
       </dl>
       {fleet.agents.length ? (
         <section class="panel" aria-label="map">

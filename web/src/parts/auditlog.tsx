@@ -28,7 +28,7 @@ export function AuditLog() {
       ) : (
         <div class="table-box" tabIndex={0} role="region" aria-label="Audit log">
           <table>
-            <thead><tr><th class="right">Number</th><th class="right">Age</th><th>Who</th><th>Action</th><th>Object</th><th>Outcome</th><th>Detail</th></tr></thead>
+            <thead><tr><th class="right">Number</th><th class="right">Age</th><th>Who</th><th>Action</th><th>Object</th><th>Outcome</th><th class="wide">Detail</th></tr></thead>
             <tbody>
               {found.value.items.map((entry) => (
                 <tr key={entry.number}>
@@ -38,7 +38,7 @@ export function AuditLog() {
                   <th scope="row">{entry.action}</th>
                   <td><code>{entry.target}</code></td>
                   <td>{entry.outcome}</td>
-                  <td class="muted">{Object.entries(entry.detail).map(([name, value]) => printable(`${name}=${value}`)).join(", ")}</td>
+                  <td class="muted wide">{Object.entries(entry.detail).map(([name, value]) => printable(`${name}=${value}`)).join(", ")}</td>
                 </tr>
               ))}
             </tbody>

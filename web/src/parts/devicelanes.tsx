@@ -35,7 +35,7 @@ export function DeviceLanes({ seconds, clock }: { seconds: number; clock: (at: n
       <div class="filters">
         <label>Agent <input value={agent} spellcheck={false} onChange={(event) => setQuery({ agent: event.currentTarget.value.trim(), cursor: "" })} /></label>
         <span class="legend-line">
-          <span class="key held" /> held <span class="key booked" /> booked <span class="key kept" /> kept for a waiting session <span class="key closed" /> no new kernels
+          {[["held", "held"], ["booked", "booked"], ["kept", "kept for a waiting session"], ["closed", "no new kernels"]].map(([kind, words]) => <span key={kind}><span class={`key ${kind}`} /> {words}</span>)}
         </span>
       </div>
       {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}

@@ -77,7 +77,7 @@ def explain_deployment(
         reason = newest.reason or newest.reason_code
         summary = f"{served}; the last one failed: {reason}{loop}"
         return DeploymentExplanation(health, "REPLICAS_FAIL", summary, failed=newest)
-    summary = f"{served}; {len(waiting)} are on their way"
+    summary = f"{served}; {'1 is on its way' if len(waiting) == 1 else f'{len(waiting)} are on their way'}"
     return DeploymentExplanation(health, "REPLICAS_WAIT", summary, waiting, failed=newest)
 
 

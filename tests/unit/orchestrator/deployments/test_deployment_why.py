@@ -56,6 +56,8 @@ S = ReplicaStatus
 def test_the_code_says_what_is_missing(statuses: tuple[ReplicaStatus, ...], code: str, waiting: int) -> None:
     found = explain_deployment(RECORD, replicas(*statuses))
     assert (found.code, len(found.waiting)) == (code, waiting)
+    if code == "REPLICAS_WAIT":
+        assert found.summary.endswith("; 1 is on its way" if waiting == 1 else f"; {waiting} are on their way")
 
 
 def test_a_crash_loop_is_said_with_the_last_reason() -> None:
