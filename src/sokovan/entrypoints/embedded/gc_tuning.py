@@ -39,7 +39,7 @@ def deferred_gc() -> Iterator[None]:
 
 
 def collect_and_trim() -> None:
-    """Run a full collection, and return free memory to the system where that is possible.
+    """Run a full collection, and return free memory to the system if possible.
 
     The C library keeps what was freed: after two gangs of 6,000 kernels 30 and 21 MB, returned in about 10 ms.
     """
