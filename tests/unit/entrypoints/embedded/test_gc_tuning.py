@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from types import SimpleNamespace
 
 import pytest
 
-from sokovan.entrypoints.embedded.gc_tuning import EVERY_S, OLDEST, SHARE, collect_periodically, deferred_gc
+from sokovan.entrypoints.embedded import gc_tuning
+from sokovan.entrypoints.embedded.gc_tuning import (
+    EVERY_S,
+    OLDEST,
+    SHARE,
+    collect_and_trim,
+    collect_periodically,
+    deferred_gc,
+)
 from sokovan.testing.clock import VirtualClock
 
 
@@ -54,3 +63,13 @@ async def test_short_collections_run_every_minute() -> None:
         await clock.advance(EVERY_S)
     assert len(collections) == 3
     task.cancel()
+
+
+@pytest.mark.parametrize("name", ["malloc_trim", "of_another_library"])
+def test_a_collection_returns_free_memory_where_the_library_can(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    calls: list[str] = []
+    library = SimpleNamespace(**{name: lambda _keep: calls.append("trim")})
+    monkeypatch.setattr(gc_tuning, "ctypes", SimpleNamespace(CDLL=lambda _name: library))
+    monkeypatch.setattr(gc_tuning, "gc", SimpleNamespace(collect=lambda: calls.append("collect")))
+    collect_and_trim()
+    assert calls == ["collect", "trim"][: 2 if name == "malloc_trim" else 1]
