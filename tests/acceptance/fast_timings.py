@@ -173,14 +173,20 @@ def _kill_after_commits(armed: Path, commits: int) -> None:
 
     async def run_and_kill(store: SqlStore, work: Any, **options: Any) -> Any:
         nonlocal left
-        # Looked for before the commit: who sees it may remove the file at once. A lease is renewed all the time,
-        # whatever happens to sessions.
-        is_counted = _exists(armed) and work.__module__ != leases.__name__
-        result = await run(store, work, **options)
-        if is_counted:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+        # A lease is renewed all the time, whatever happens to sessions.
+        is_counted = left > 0 and _exists(armed) and work.__module__ != leases.__name__
+        left -= is_counted
+        # Renamed before the last commit: who removes the file afterwards knows that the server dies.
+        is_last = is_counted and left == 0 and _renamed(armed)
+        try:
+            result = await run(store, work, **options)
+        except BaseException:
+            left += is_counted
+            if is_last:
+                armed.with_name("dying").rename(armed)
+            raise
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
         return result
 
     _put(SqlStore, run_sql=run_and_kill)
@@ -188,3 +194,12 @@ def _kill_after_commits(armed: Path, commits: int) -> None:
 
 def _exists(file: Path) -> bool:
     return file.exists()
+
+
+def _renamed(armed: Path) -> bool:
+    """Whether the file was still there; it has another name now."""
+    try:
+        armed.rename(armed.with_name("dying"))
+    except FileNotFoundError:
+        return False
+    return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,7 @@ def test_a_server_killed_after_each_of_its_commits_in_turn_loses_and_doubles_not
             session.end(number)  # it ends by itself as soon as it runs
             sessions.append(session)
             armed.touch()
-            died = dies_during(server, session)
-            armed.unlink()
+            died = dies_during(server, session, armed)
             if died:
                 assert server.stop() == -signal.SIGKILL
         assert len(sessions) > 5, "the life of a session has more commits than that"
@@ -168,13 +168,17 @@ def withdraw(server: Embedded, taker: str, hold: Path, victim: Counted) -> None:
 
 def dies_in_withdrawal(server: Embedded, taker: str, hold: Path, victim: Counted) -> bool:
     """Whether the server dies before the victim runs on."""
-    try:
-        withdraw(server, taker, hold, victim)
-        (hold.parent / "armed").unlink()
-        server.session(victim.id)  # a server that had seen the file just before is dead by now
-    except (httpx2.TransportError, AssertionError):
-        until(lambda: not server.is_up, limit_s=120, what="the server is dead")
-    return not server.is_up
+    return dies_in(lambda: withdraw(server, taker, hold, victim), server, hold.parent / "armed")
+
+
+def dies_in(step: Callable[[], object], server: Embedded, armed: Path) -> bool:
+    """Whether the server dies before a step is over; otherwise it no longer will."""
+    with contextlib.suppress(httpx2.TransportError, AssertionError, FileNotFoundError):
+        step()
+        armed.unlink()  # it is not there if the server dies by a commit that it has begun
+        return False
+    until(lambda: not server.is_up, limit_s=120, what="the server is dead")
+    return True
 
 
 def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp_path: Path) -> None:
@@ -191,7 +195,6 @@ def test_a_server_killed_after_some_of_the_commits_of_an_update_completes_it(tmp
             armed.touch()
             until(lambda: not server.is_up, limit_s=240, what="the server is dead")
             assert server.stop() == -signal.SIGKILL
-            armed.unlink()
             server.timings = replace(timings, dies_after=commits)
             server.start()
 
@@ -240,11 +243,11 @@ def test_a_server_killed_alone_is_dialled_again_by_its_agent_which_has_gone_on(t
         assert [len(one.starts) for one in (runs, ends, stops)] == [1, 1, 1]
 
 
-def dies_during(server: Embedded, session: Counted) -> bool:
+def dies_during(server: Embedded, session: Counted, armed: Path) -> bool:
     """Whether the server dies before the session has ended."""
-    try:
+
+    def life() -> None:
         session.submit()
         server.settles(session.id)
-    except (httpx2.TransportError, AssertionError):
-        until(lambda: not server.is_up, limit_s=120, what="the server is dead")
-    return not server.is_up
+
+    return dies_in(life, server, armed)
