@@ -13,16 +13,17 @@ from sokovan.wire.serving.route_table import EndpointEntry
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-def no_authority() -> str:
-    """The default of a proxy: it knows no authority. Raises ConnectionRefusedError."""
-    raise ConnectionRefusedError("the agent is on another machine, and --ca is not given")
-
-
+NO_AUTHORITY = "the replica is on another machine, and the proxy has no --ca FILE with the authority of the cluster"
 # Without an agent's address, an endpoint is on the machine of the manager.
 NOT_HERE = (
     "the replica is on the machine of the manager, and its agent has no data listener; start the server there with"
     " --set agent.data_listen=HOST:PORT"
 )
+
+
+def no_authority() -> str:
+    """The default of a proxy: it knows no authority. Raises ConnectionRefusedError."""
+    raise ConnectionRefusedError(NO_AUTHORITY)
 
 
 class Dialler:
@@ -119,3 +120,4 @@ class _Opening(asyncio.Protocol):
         """The agent closed before it answered."""
         if not self.accepted.done():
             self.accepted.set_exception(exc or ConnectionResetError("the agent closed the connection"))
+            self.accepted.exception()  # not awaited if the connection was given up before it was open

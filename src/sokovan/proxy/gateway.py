@@ -79,11 +79,19 @@ def route_of(context: ProxyContext, key: KeyEntry | None, model: str) -> RouteSt
     if len(usable) == 1:
         return usable[0]
     if usable:
-        names = ", ".join(sorted(f"{route.entry.project}/{model}" for route in usable)[:10])
-        return ProxyRefusal(400, "ambiguous-model", f"several deployments serve {model!r}: {names}", param="model")
+        return _ambiguous(model, usable)
     if key is None:  # whether the name exists is not said without a key
         return _no_key()
     return ProxyRefusal(404, "model_not_found", f"the model {model[:200]!r} does not exist", param="model")
+
+
+def _ambiguous(model: str, routes: list[RouteState[Any]]) -> ProxyRefusal:
+    names = sorted({f"{route.entry.project}/{model}" for route in routes})
+    how = f"use one of {', '.join(names[:10])}"
+    if len(names) < len(routes):
+        paths = sorted(f"/d/{route.entry.name}/..." for route in routes)
+        how = f"use {' or '.join(paths[:10])}, or give them different names"
+    return ProxyRefusal(400, "ambiguous-model", f"several deployments serve {model!r}; {how}", param="model")
 
 
 def repeatable(head: RequestHead, *, inference: bool) -> bool:
@@ -155,11 +163,21 @@ def _passage(context: ProxyContext, head: RequestHead, key: KeyEntry | None) -> 
     )
     usable = [route for route in found if may_use(key, route.entry)]
     if len(usable) == 1:
-        if key is not None and (key.limits.budgeted or key.limits.tokens_per_minute is not None):
-            return ProxyRefusal(403, "token-limited-key", "tokens of this key are limited, and counted at /v1 only")
-        return Passage(key, usable[0], rest if rest.startswith(b"/") else b"/" + rest)
+        refused = _refusal_of_raw(key, usable[0])
+        return refused or Passage(key, usable[0], rest if rest.startswith(b"/") else b"/" + rest)
     if usable:
         return ProxyRefusal(400, "ambiguous-name", f"several deployments are called {name!r}; use the id of one")
     if key is None:
         return _no_key()
     return ProxyRefusal(404, "unknown-deployment", f"there is no deployment {name[:200]!r}")
+
+
+def _refusal_of_raw(key: KeyEntry | None, route: RouteState[Any]) -> ProxyRefusal | None:
+    """Refuse keys with limits that hold for parsed requests only; the body of these is not read."""
+    if key is None:
+        return None
+    if key.limits.budgeted or key.limits.tokens_per_minute is not None:
+        return ProxyRefusal(403, "token-limited-key", "tokens of this key are limited, and counted at /v1 only")
+    if key.models and not set(route.entry.models or (route.entry.name,)) <= set(key.models):
+        return ProxyRefusal(403, "model-limited-key", "models of this key are limited, and checked at /v1 only")
+    return None

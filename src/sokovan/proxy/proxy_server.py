@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_verdicts import UnknownKey
 from sokovan.proxy.connections.attempt import Progress
-from sokovan.proxy.connections.client_connection import ClientConnection
+from sokovan.proxy.connections.client_connection import HEAD_MS, LINGER_MS, ClientConnection
 from sokovan.proxy.connections.exchange import Exchange, serve_waiting
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
@@ -19,9 +20,12 @@ from sokovan.proxy.control.proxy_metrics import exposition
 from sokovan.proxy.gateway import key_of
 from sokovan.proxy.http.error_bodies import ProxyRefusal
 from sokovan.proxy.routing.endpoint_state import STALL_MS, STALLED_REQUESTS, EndpointState
+from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.route_table import TableUpdate
 
 SWEEP_S = 0.25
+# A wait between two sweeps that takes longer than this shows that the event loop was held up.
+LATE_MS = 500
 BACKLOG = 1024
 # A proxy that stops answers requests on connections that were kept for this long.
 KEPT_MS = 1_000
@@ -38,11 +42,16 @@ class ProxyServer:
         self._servers: list[asyncio.Server] = []
         context.metrics = lambda: exposition(context)
 
-    async def listen(self, listener: socket.socket) -> None:
+    async def listen(self, listener: socket.socket, *, tls: ssl.SSLContext | None = None) -> None:
         """Accept connections."""
         loop = self._context.loop
         server = await loop.create_server(
-            lambda: ClientConnection(self._context, self._pools), sock=listener, backlog=BACKLOG
+            lambda: ClientConnection(self._context, self._pools),
+            sock=listener,
+            backlog=BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=HEAD_MS / 1000 if tls else None,
+            ssl_shutdown_timeout=LINGER_MS / 1000 if tls else None,
         )
         self._servers.append(server)
 
@@ -77,10 +86,17 @@ class ProxyServer:
                 attempt.upstream_lost("revoked", reused=False)
 
     async def run(self) -> None:
-        """Probe endpoints and end what is overdue, until cancelled."""
+        """Probe endpoints and end what is overdue, until cancelled.
+
+        After the loop was held up, what has arrived meanwhile is read first.
+        """
+        late = False
         while True:
+            begun_ms = self._context.now_ms()
             await self._clock.sleep(SWEEP_S)
-            self.sweep()
+            late = not late and self._context.now_ms() - begun_ms > LATE_MS
+            if not late:
+                self.sweep()
 
     def sweep(self) -> None:
         """Do the periodic work once."""
@@ -99,6 +115,13 @@ class ProxyServer:
         for route in context.table.routes.values():
             if route.queue.length:
                 serve_waiting(route)
+                self._refuse_waiting(route)
+
+    def _refuse_waiting(self, route: RouteState[Exchange]) -> None:
+        """Refuse what waits for endpoints that fail their checks, unless others are about to serve."""
+        if route.failing() and not (route.entry.holding or route.warming()):
+            for waiting in route.queue.all():
+                waiting.recheck()
 
     def _find_stalls(self, now_ms: int) -> None:
         """Eject endpoints that send nothing on two requests, though their probes succeed."""

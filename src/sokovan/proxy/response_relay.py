@@ -64,7 +64,7 @@ class ResponseRelay:
         return b"0" if self._chunked else b""
 
     def broken_off(self, event: bytes) -> bytes | None:
-        """The last bytes of a stream whose endpoint failed; None if only an abort tells."""
+        """The last bytes of a stream whose endpoint failed; None for an abort."""
         if not self.streams:
             return None
         if self._chunked:

@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -204,15 +205,15 @@ class RunningProxy:
 
 
 @contextlib.asynccontextmanager
-async def proxy_with(update: TableUpdate | None) -> AsyncIterator[RunningProxy]:
-    """A proxy with a table, or without one."""
+async def proxy_with(update: TableUpdate | None, tls: ssl.SSLContext | None = None) -> AsyncIterator[RunningProxy]:
+    """A proxy with a table, or without one; with `tls` it is encrypted."""
     loop = asyncio.get_running_loop()
     context = ProxyContext(
         loop=loop, wall_ms=SystemClock().now_ms, draws=Draws(1), ledger=UsageLedger(), log=lambda _line: None
     )
     server = ProxyServer(context, clock=SystemClock())
     listener = socket.create_server(("127.0.0.1", 0))
-    await server.listen(listener)
+    await server.listen(listener, tls=tls)
     if update is not None:
         server.apply(update)
     sweeping = asyncio.create_task(server.run())

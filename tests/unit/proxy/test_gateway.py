@@ -152,3 +152,27 @@ async def test_a_key_with_a_limit_of_tokens_cannot_avoid_their_count(limits: Key
         answer = await proxy.send(call("/d/chat/v1/chat/completions"))
 
         assert (status_of(answer), code_of(answer)) == (403, "token-limited-key")
+
+
+@pytest.mark.parametrize(("models", "status"), [(("chat",), 403), (("chat", "chat-lora"), 200), ((), 200)])
+async def test_a_key_for_some_models_cannot_reach_others_by_the_name_of_their_deployment(
+    models: tuple[str, ...], status: int
+) -> None:
+    async with engines(json_answer()) as (engine,):
+        route = route_of(endpoint_of(engine), models=("chat", "chat-lora"))
+        async with proxy_with(table_of(route, keys=(key_of(models=models),))) as proxy:
+            answer = await proxy.send(call("/d/chat/v1/chat/completions"))
+
+            assert status_of(answer) == status
+            assert len(engine.requests) == (status == 200)
+            assert status == 200 or code_of(answer) == "model-limited-key"
+
+
+async def test_two_deployments_with_one_model_name_are_told_apart_by_their_own_names() -> None:
+    second = route_of(deployment_id="deployment-2", name="second", models=("chat",))
+    keys = (key_of(deployments=("deployment-1", "deployment-2")),)
+    async with proxy_with(table_of(route_of(), second, keys=keys)) as proxy:
+        answer = await proxy.send(for_model("chat"))
+
+        assert code_of(answer) == "ambiguous-model"
+        assert b"/d/chat/... or /d/second/..." in body_of(answer)

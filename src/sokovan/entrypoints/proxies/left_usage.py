@@ -9,7 +9,8 @@ from pathlib import Path
 from sokovan.entrypoints.proxies.folder_lock import holder_of
 from sokovan.entrypoints.proxies.proxy_folder import USAGE_FILE, ProxyFolder, ProxyFolderInUse, has_usage
 from sokovan.ports.environment import Clock
-from sokovan.proxy.control.control_link import ControlLink, ManagerAway
+from sokovan.proxy.control.control_link import ControlLink
+from sokovan.proxy.control.manager_calls import ManagerAway
 from sokovan.wire.serving.serving_codec import MalformedMessage
 
 LOOK_S = 5.0

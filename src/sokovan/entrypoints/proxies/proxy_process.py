@@ -19,6 +19,7 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.random_source import number
 from sokovan.adapters.process.ports.port_listeners import PortListeners
 from sokovan.domain.errors import SokovanError
+from sokovan.entrypoints.proxies.gateway_tls import GatewayCertificate, require_loopback
 from sokovan.entrypoints.proxies.left_usage import hand_in_left_usage
 from sokovan.entrypoints.proxies.listener_copies import ListenerCopies
 from sokovan.entrypoints.proxies.proxy_folder import ProxyFolder, in_free_folder, load_table, lock_folder
@@ -31,8 +32,9 @@ from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.key_limits import KeyAccounts
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
 from sokovan.proxy.context import ProxyContext
-from sokovan.proxy.control.control_link import WAIT_S, ControlLink
+from sokovan.proxy.control.control_link import ControlLink
 from sokovan.proxy.control.key_lookups import KeyLookups
+from sokovan.proxy.control.manager_calls import ManagerCalls
 from sokovan.proxy.endpoint_connections import Dialler
 from sokovan.proxy.proxy_server import BACKLOG, ProxyServer
 from sokovan.proxy.routing.choice import Draws
@@ -60,14 +62,16 @@ class ProxyPortTaken(SokovanError):
 class ProxyOptions:
     """Options of a proxy.
 
-    `manager` is the URL of the API; empty: the table on disk is served and nothing reported.
+    `managers` are URLs of APIs of one cluster; none: the table on disk is served and nothing reported.
     `root` is its folder; each of several `workers` has one of its own in it. `descriptor` is
     a listening socket of the parent process, instead of `host` and `port`. `authority` is the
     file with the certificate of the cluster's authority, for replicas on other machines.
-    `worker` is the number of one of several processes, and `parent` the process that started it.
+    `certificate` and `key` are the files for TLS of the gateway; without them other machines
+    reach it only if `unencrypted` allows it. `worker` is the number of one of several processes,
+    and `parent` the process that started it.
     """
 
-    manager: str
+    managers: tuple[str, ...]
     token: str = field(repr=False)
     root: Path
     host: str = "127.0.0.1"
@@ -75,6 +79,9 @@ class ProxyOptions:
     descriptor: int | None = None
     workers: int = 1
     authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    unencrypted: bool = False
     worker: int | None = None
     parent: int = 0
 
@@ -93,10 +100,16 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def run_proxy(options: ProxyOptions, log: Callable[[str], None]) -> int:
-    """Run a proxy until SIGINT or SIGTERM. Raises ProxyPortTaken."""
+    """Run a proxy until SIGINT or SIGTERM.
+
+    Raises ProxyPortTaken, GatewayUnencrypted, GatewayCertificateUnusable.
+    """
     raise_open_files()
     limit_tls_buffers()
+    certificate = _certificate(options)
     with contextlib.closing(_listener(options)) as listener:
+        if certificate is None and not options.unencrypted:
+            require_loopback(listener)
         if options.workers == 1:
             return _run(options, listener, log)
         lock = lock_folder(options.root) if options.descriptor is None else in_free_folder(options.root, lock_folder)
@@ -121,8 +134,12 @@ def _listener(options: ProxyOptions) -> socket.socket:
     return socket.socket(fileno=os.dup(options.descriptor))
 
 
+def _certificate(options: ProxyOptions) -> GatewayCertificate | None:
+    return None if options.certificate is None else GatewayCertificate(options.certificate, options.key)
+
+
 def _run(options: ProxyOptions, listener: socket.socket, log: Callable[[str], None]) -> int:
-    # What was loaded stays, and a request leaves no cycle of references: there is little to collect.
+    # Loaded modules stay, and a request leaves no cycle of references: there is little to collect.
     gc.freeze()
     gc.set_threshold(GARBAGE_MIN)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -154,7 +171,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         ledger=folder.ledger,
         log=log,
         accounts=KeyAccounts(workers=options.workers),
-        verdicts=KeyVerdicts(has_manager=bool(options.manager)),
+        verdicts=KeyVerdicts(has_manager=bool(options.managers)),
         listeners=listeners.at,
         dialler=await asyncio.to_thread(_dialler, options),
     )
@@ -164,19 +181,22 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(server.run()), tasks.create_task(saver.run())]
         running.append(tasks.create_task(_watch(folder, options, clock, stopped)))
-        if options.manager:
+        if options.managers:
             manager = _Manager(context, options, clock)
 
-            def linked(client: httpx2.AsyncClient) -> ControlLink:
+            def linked(calls: ManagerCalls) -> ControlLink:
                 return ControlLink(
-                    context, client, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
+                    context, calls, folder.identity, clock=clock, apply=server.apply, save_usage=folder.save_usage
                 )
 
             running.append(tasks.create_task(manager.follow(linked)))
         copies = ListenerCopies(folder.root, listener) if options.descriptor is not None else None
-        await server.listen(listener)
-        host, port = listener.getsockname()[:2]
-        log(f"the gateway is ready at http://{f'[{host}]' if ':' in host else host}:{port}")
+        certificate = _certificate(options)
+        if certificate is not None:
+            running.append(tasks.create_task(certificate.follow(clock, log)))
+        tls = None if certificate is None else certificate.context
+        await server.listen(listener, tls=tls)
+        log(f"the gateway is ready at {_url(listener, encrypted=tls is not None)}")
         await stopped.wait()
         if copies is not None:
             copies.close()
@@ -190,6 +210,11 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
     listeners.close()
 
 
+def _url(listener: socket.socket, *, encrypted: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{'https' if encrypted else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 class _Manager:
     """The link to the manager, which is made while the proxy serves already.
 
@@ -197,14 +222,18 @@ class _Manager:
     """
 
     def __init__(self, context: ProxyContext, options: ProxyOptions, clock: Clock) -> None:
-        self._options, self._clock = options, clock
+        self._options, self._clock, self._log = options, clock, context.log
         self._link: asyncio.Future[ControlLink] = context.loop.create_future()
         context.ask_key = KeyLookups(context, self._key).ask
 
-    async def follow(self, linked: Callable[[httpx2.AsyncClient], ControlLink]) -> None:
+    async def follow(self, linked: Callable[[ManagerCalls], ControlLink]) -> None:
         """Load the client, then keep table and reports going until cancelled."""
-        async with await asyncio.to_thread(_client, self._options) as client, asyncio.TaskGroup() as tasks:
-            link = linked(client)
+        async with contextlib.AsyncExitStack() as stack:
+            clients = await asyncio.to_thread(_clients, self._options)
+            for client in clients:
+                await stack.enter_async_context(client)
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            link = linked(ManagerCalls(clients, self._log))
             self._link.set_result(link)
             tasks.create_task(link.follow_table())
             tasks.create_task(link.send_reports())
@@ -215,9 +244,13 @@ class _Manager:
 
 
 def _dialler(options: ProxyOptions) -> Dialler:
-    """Dials endpoints on the manager's machine if it is this one, and with the authority's certificate on others."""
-    authority, host = options.authority, urlsplit(options.manager).hostname
-    near = host is None or is_this_machine(host)
+    """Dials endpoints on the manager's machine if it is this one, and with the authority's certificate on others.
+
+    Of several managers all must be here: an endpoint does not say whose machine it is on.
+    """
+    authority = options.authority
+    hosts = [urlsplit(url).hostname for url in options.managers]
+    near = all(host is None or is_this_machine(host) for host in hosts)
     if authority is None:
         return Dialler(near=near)
     return Dialler(lambda: authority.read_text(encoding="ascii", errors="replace"), near=near)
@@ -250,20 +283,17 @@ def _folder(options: ProxyOptions) -> ProxyFolder:
     return in_free_folder(options.home, ProxyFolder)
 
 
-def _client(options: ProxyOptions) -> httpx2.AsyncClient:
-    """A client of the manager; an https one is trusted by the cluster's authority, if that is given."""
+def _clients(options: ProxyOptions) -> list[httpx2.AsyncClient]:
+    """A client of each manager; an https one is trusted by the cluster's authority, if that is given."""
     import httpx2  # noqa: PLC0415  # in a thread: it takes a while
 
     verify: bool | ssl.SSLContext = True
-    if options.authority is not None and options.manager.startswith("https:"):
+    if options.authority is not None and any(url.startswith("https:") for url in options.managers):
         verify = ssl.create_default_context(cafile=options.authority)
-    return httpx2.AsyncClient(
-        base_url=options.manager,
-        headers={"authorization": f"Bearer {options.token}"},
-        timeout=httpx2.Timeout(10.0, read=WAIT_S + 15.0),
-        trust_env=False,
-        verify=verify,
-    )
+    headers = {"authorization": f"Bearer {options.token}"}
+    return [
+        httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, verify=verify) for url in options.managers
+    ]
 
 
 class TableSaver:

@@ -179,7 +179,7 @@ class EventFilter:
             start, end, text = found[-1].start(), found[-1].end(), found[-1][1]
         self._so_far, self._total = text, None
         if b"[]" in piece or (self._own is _LAST and (_LAST[0] in piece or _LAST[1] in piece)):
-            # What the engine says at the end of its own accord is not removed here.
+            # A last chunk that the engine sends of its own accord is not removed here.
             events = _split(piece)
             return b"".join(one if any(last in one for last in self._own) else member.sub(b"", one) for one in events)
         return piece[:start] + piece[end:] if single else member.sub(b"", piece)

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from sokovan.proxy.connections.last_events import LastEvents
-from sokovan.proxy.connections.upstream_connection import UpstreamConnection
+from sokovan.proxy.connections.upstream_connection import UpstreamConnection, enable_keep_alive
 from sokovan.proxy.connections.upstream_pools import FOREIGN, UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.http.head_writer import upgrade_head
@@ -30,7 +30,7 @@ UNREAD_MS = 120_000
 UNHEALTHY_MS = 5_000
 # The status with which an engine refuses an inference call that its own queue has no place for.
 FULL_STATUS = 429
-# Nobody of the deployment listens at its port: no request is sent there.
+# No process of the deployment listens at its port: no request is sent there.
 _ABSENT = frozenset({"refused", FOREIGN})
 
 
@@ -42,6 +42,7 @@ class ClientSide(Protocol):
 
     peer: bytes
     local: bool
+    transport: asyncio.Transport
 
     def write(self, data: bytes) -> None:
         """Send to the client."""
@@ -110,9 +111,18 @@ class Attempt:
         self._head = b""
 
     def start(
-        self, route: RouteState[Any], endpoint: EndpointState, chain: tuple[int, ...], *, may_reuse: bool
+        self,
+        route: RouteState[Any],
+        endpoint: EndpointState,
+        chain: tuple[int, ...],
+        *,
+        may_reuse: bool,
+        until_ms: int,
     ) -> None:
-        """Take a place at the endpoint and send the request there."""
+        """Take a place at the endpoint and send the request there.
+
+        A new connection is to be open at `until_ms`.
+        """
         self.route, self.endpoint = route, endpoint
         sent(route.pool_of(endpoint), endpoint, chain)
         route.in_flight += 1
@@ -120,7 +130,7 @@ class Attempt:
         if idle is not None:
             self._connected(idle, "")
         else:
-            self._connect = self._pools.connect(endpoint, self._connected)
+            self._connect = self._pools.connect(endpoint, self._connected, left_ms=until_ms - self.heard_ms)
 
     def close(self, *, counted: Callable[[], None] | None = None) -> None:
         """Return the place; the connection is kept if the response was whole.
@@ -151,7 +161,7 @@ class Attempt:
         self.route.answer_failed(endpoint, self._owner.key_id, now_ms, cause=cause)
         self.route.counters_of(endpoint.entry.revision).failed += 1
         # A connection that was lost ejects at once only where another endpoint takes the requests.
-        if cause in _ABSENT or (cause == "reset" and self.route.others_alive(endpoint, now_ms)):
+        if cause in _ABSENT or (cause == "reset" and self.route.others_alive(endpoint, now_ms, in_use=True)):
             endpoint.ejection.broken(now_ms, "refused" if cause == "refused" else "reset")
         else:
             endpoint.ejection.failed(now_ms, cause, rate_allowed=not self.route.half_ejected(now_ms))
@@ -243,6 +253,7 @@ class Attempt:
         if head.status == 101:
             self.progress = Progress.SPLICED
             self._client.write(upgrade_head(head))
+            enable_keep_alive(self._client.transport)
             return
         self.progress = Progress.STREAMING
         message = self._owner.message

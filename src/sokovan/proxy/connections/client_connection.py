@@ -8,7 +8,8 @@ import struct
 from asyncio import Protocol as ConnectionProtocol
 from typing import cast
 
-from sokovan.proxy.connections.exchange import Exchange, ignored_bytes
+from sokovan.proxy.connections.attempt import Progress
+from sokovan.proxy.connections.exchange import INFORMED, Exchange
 from sokovan.proxy.connections.upstream_pools import UpstreamPools
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.http.chunks import ChunkDecoder
@@ -87,8 +88,10 @@ class ClientConnection(ConnectionProtocol):
         """Answer what was asked before: a client may send no more, and still read.
 
         One that has left sends the same, and its system refuses what is written to it: something
-        is written that a client which reads ignores.
+        is written that a client which reads ignores. Connections with TLS end in both directions.
         """
+        if not self.transport.can_write_eof():
+            return False
         exchange = self._exchange
         ignored = None if exchange is None or self._in_body else ignored_bytes(exchange)
         if ignored is None:
@@ -152,7 +155,7 @@ class ClientConnection(ConnectionProtocol):
         try:
             while self._buffer and self._exchange is None and not self._lingers:
                 if self._blocked:
-                    # Responses that nobody reads must not pile up.
+                    # Responses that are not read must not pile up.
                     self._set_reading()
                     break
                 if not self._read_request():
@@ -233,7 +236,8 @@ class ClientConnection(ConnectionProtocol):
             self.transport.close()
         elif not self.transport.is_closing():
             self._set_reading()
-            self.transport.write_eof()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
 
     # For the exchange
 
@@ -303,3 +307,16 @@ class ClientConnection(ConnectionProtocol):
             self._reject(BadHead("the head took too long", status=408))
         elif age_ms > IDLE_MS:
             self.transport.close()
+
+
+def ignored_bytes(exchange: Exchange) -> bytes | None:
+    """Bytes that a client of this request ignores now; None after an upgrade.
+
+    They may be none: for a client of HTTP/1.0, or within a response with a length.
+    """
+    attempt = exchange.attempt
+    if attempt is not None and attempt.progress is Progress.SPLICED:
+        return None
+    if attempt is not None and attempt.relay is not None:
+        return attempt.relay.ignored_bytes
+    return INFORMED if exchange.message.head.minor == 1 else b""

@@ -22,6 +22,7 @@ from sokovan.proxy.inference_call import read_call
 from sokovan.proxy.request_message import RequestMessage
 from sokovan.proxy.response_relay import ResponseRelay
 from sokovan.proxy.routing.choice import Affinity, choose
+from sokovan.proxy.routing.ejection import CONNECT_TIMEOUT
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.retries import BODY_KEPT_MAX, may_retry
 from sokovan.proxy.routing.route_state import RouteState
@@ -40,7 +41,7 @@ class Exchange:
     """One request.
 
     Its body is kept until it may be sent, and up to BODY_KEPT_MAX for another try; a larger
-    one of a route by name is streamed. `deadline_ms` is that of its wait for an endpoint.
+    one of a route by name is streamed. `deadline_ms` is that of its last wait for an endpoint.
     """
 
     __slots__ = (
@@ -223,14 +224,14 @@ class Exchange:
         self._tried.append(found)
         self._last = found
         self._tries += 1
-        self.deadline_ms = 0
         self.attempt = Attempt(context, self._pools, self, self._client, now_ms=now_ms)
         # An endpoint may close an idle connection as the request comes: one that is not repeatable takes a new one.
-        self.attempt.start(route, found, affinity.chain, may_reuse=self.message.repeatable and self._reuses)
+        reuses, until_ms = self.message.repeatable and self._reuses, self._connects_until_ms()
+        self.attempt.start(route, found, affinity.chain, may_reuse=reuses, until_ms=until_ms)
         return True
 
-    def _wait(self, route: RouteState[Any]) -> None:
-        """Join the queue of the route, or refuse the request."""
+    def _wait(self, route: RouteState[Any], *, until_ms: int = 0) -> None:
+        """Join the queue of the route, for its usual time unless it is given, or refuse the request."""
         entry, now_ms = route.entry, self._context.now_ms()
         alive = route.alive(now_ms)
         if entry.refusal is not None and not alive:
@@ -242,7 +243,8 @@ class Exchange:
             self._refuse(ProxyRefusal(503, "queue-full", text, retry_after_s=1))
         else:
             cold = entry.holding or not alive
-            self.deadline_ms = now_ms + (entry.limits.cold_wait_ms if cold else entry.limits.queue_wait_ms)
+            wait_ms = entry.limits.cold_wait_ms if cold else entry.limits.queue_wait_ms
+            self.deadline_ms = until_ms or now_ms + wait_ms
             self.queued = True
             route.queue.add(self.key_id, self)
             self._context.demanded.set()
@@ -275,15 +277,15 @@ class Exchange:
     def _queue_full(self, route: RouteState[Any]) -> bool:
         return route.queue.length >= route.entry.limits.queued_max
 
-    def _wait_again(self, route: RouteState[Any], failed: EndpointState | None) -> None:
+    def _wait_again(self, route: RouteState[Any], failed: EndpointState | None, *, until_ms: int = 0) -> None:
         """Join the queue after a try; any endpoint that is free then may be next."""
         if failed is not None:
             failed.rest(self._context.now_ms())
         self._tried.clear()
-        self._wait(route)
+        self._wait(route, until_ms=until_ms)
 
     def attempt_failed(self, cause: str, *, was_sent: bool, reused: bool = False) -> None:
-        """Try another endpoint, or tell the client."""
+        """Try another endpoint, or answer the client."""
         attempt, route = self.attempt, self.route
         if attempt is None or route is None:
             return
@@ -299,16 +301,26 @@ class Exchange:
             self._tried.remove(attempt.endpoint)
             # Others that are idle may have been closed too: the next try connects anew.
             self._reuses = False
+        now_ms = self._context.now_ms()
+        until_ms = self._connects_until_ms() if cause == CONNECT_TIMEOUT else 0
+        if now_ms < until_ms:
+            # It cost no replica any work, and says little where processor time is short: others are tried as often.
+            self._tries -= 1
         if self._may_retry(was_sent=was_sent):
             if self._try_endpoint(route):
                 self._context.counters.retries += 1
                 return
-            if self._others_serve(route, attempt.endpoint):
-                self._wait_again(route, attempt.endpoint)
+            others = self._others_serve(route, attempt.endpoint)
+            if others if not until_ms else now_ms < until_ms and (others or route.alive(now_ms)):
+                self._wait_again(route, attempt.endpoint if others else None, until_ms=until_ms)
                 return
-        late = cause in {"first-byte-timeout", "connect-timeout"}
+        late = cause in {"first-byte-timeout", CONNECT_TIMEOUT}
         text = f"a replica of {route.entry.name!r} failed: {cause}"
         self._refuse(ProxyRefusal(504 if late else 502, cause, text, retry_after_s=1))
+
+    def _connects_until_ms(self) -> int:
+        """Until when connections may open: as long as it may wait in the queue."""
+        return self.deadline_ms or self.begun_ms + self._limits().queue_wait_ms
 
     def _may_retry(self, *, was_sent: bool) -> bool:
         message = self.message
@@ -451,7 +463,7 @@ class Exchange:
         if self.message.call is not None and route is not None and self._last is not None:
             relay, count = self._relay, _NOTHING_USED
             answered = relay is not None and relay.head.status < 300
-            # An engine that was asked has read the prompt, though nobody waited for the answer.
+            # An engine that was asked has read the prompt, though no client waited for the answer.
             unheard = self._left and relay is None and self._was_sent
             if relay is not None and answered:
                 count = relay.count(self.message.size)
@@ -477,16 +489,3 @@ def serve_waiting(route: RouteState[Exchange]) -> None:
     waiting = route.queue.first()
     while waiting is not None and waiting.leave_queue():
         waiting = route.queue.first()
-
-
-def ignored_bytes(exchange: Exchange) -> bytes | None:
-    """Bytes that a client of this request ignores now; None after an upgrade.
-
-    They may be none: for a client of HTTP/1.0, or within a response with a length.
-    """
-    attempt = exchange.attempt
-    if attempt is not None and attempt.progress is Progress.SPLICED:
-        return None
-    if attempt is not None and attempt.relay is not None:
-        return attempt.relay.ignored_bytes
-    return INFORMED if exchange.message.head.minor == 1 else b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from asyncio import Protocol as ConnectionProtocol
 from typing import Protocol, cast
 
@@ -11,6 +12,20 @@ from sokovan.proxy.http.heads import END_OF_HEAD, HEAD_BYTES_MAX, BadHead, Respo
 
 # Informational responses before the response itself; more are no answer to a request.
 INFORMATIONAL_MAX = 16
+# After an upgrade nothing limits a silence: a peer that is gone answers none of these probes.
+KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+
+def enable_keep_alive(transport: asyncio.Transport) -> None:
+    """Let the system find out after two minutes of silence that the peer is gone."""
+    connection = transport.get_extra_info("socket")
+    if connection is None:
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        option = getattr(socket, name, None)  # not every system has them
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class ResponseSink(Protocol):
@@ -129,6 +144,7 @@ class UpstreamConnection(ConnectionProtocol):
         if self._sink is not sink:
             return
         if self.spliced:
+            enable_keep_alive(self.transport)
             if buffer:
                 sink.spliced_part(buffer)
         else:
@@ -163,7 +179,7 @@ class UpstreamConnection(ConnectionProtocol):
         """Close; an endpoint that sends no more is of no use."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request, or end its response if it lasts until now."""
+        """Notify the request, or end its response if it lasts until now."""
         sink, self._sink = self._sink, None
         self.clean = False
         if sink is None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from sokovan.proxy.connections.upstream_connection import UpstreamConnection
 from sokovan.proxy.endpoint_connections import Dialler
+from sokovan.proxy.routing.ejection import CONNECT_TIMEOUT
 from sokovan.proxy.routing.endpoint_state import EndpointState
 
-CONNECT_TIMEOUT_S = 1.0
 # Shorter than the keep-alive of common servers (5 s), so that they rarely close first.
 IDLE_MS_MAX = 4_000
 IDLE_PER_ENDPOINT_MAX = 256
@@ -52,23 +52,32 @@ class UpstreamPools:
         idle.append(connection)
 
     def connect(
-        self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None]
+        self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None], *, left_ms: int
     ) -> asyncio.Task[None]:
-        """Open a connection; `done` gets it, or None and the cause."""
-        task = self._loop.create_task(self._connect(endpoint, done))
+        """Open a connection; `done` gets it, or None and the cause.
+
+        `left_ms` is how much longer the request may wait for it.
+        """
+        limit_ms = endpoint.connection_time.limit_ms(left_ms=left_ms)
+        task = self._loop.create_task(self._connect(endpoint, done, limit_ms))
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
         return task
 
-    async def _connect(self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None]) -> None:
+    async def _connect(
+        self, endpoint: EndpointState, done: Callable[[UpstreamConnection | None, str], None], limit_ms: int
+    ) -> None:
+        began_s = self._loop.time()
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(limit_ms / 1000):
                 _, connection = await self._dialler.connect(endpoint.entry, UpstreamConnection)
         except TimeoutError:
-            done(None, "connect-timeout")
+            endpoint.connection_time.was_late(limit_ms)
+            done(None, CONNECT_TIMEOUT)
         except OSError:
             done(None, "refused")
         else:
+            endpoint.connection_time.opened(int(1000 * (self._loop.time() - began_s)))
             # Asked after the connection was made: a listener that is still there is the one that took it.
             if endpoint.owns(self._listeners(endpoint.entry.port)):
                 done(connection, "")

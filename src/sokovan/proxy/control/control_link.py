@@ -8,30 +8,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sokovan.ports.environment import Clock
 from sokovan.proxy.accounts.token_leases import LeaseTerm
 from sokovan.proxy.accounts.usage_ledger import UsageLedger
 from sokovan.proxy.context import ProxyContext
+from sokovan.proxy.control.manager_calls import ManagerAway, ManagerCalls
 from sokovan.proxy.routing.table_state import StaleDelta
 from sokovan.wire.serving.key_questions import KEYS_PATH, KeyQuestion
 from sokovan.wire.serving.proxy_reports import REPORTS_PATH, ProxyReport, ReportAnswer
 from sokovan.wire.serving.route_table import TABLE_PATH, KeyEntry, TableUpdate
 from sokovan.wire.serving.serving_codec import MalformedMessage, decode_answer, decode_key, decode_update, encode
 
-if TYPE_CHECKING:
-    import httpx2
-
-WAIT_S = 25
 REPORT_EVERY_S = 1.0
 # Two reports are at least this far apart, also if requests begin to wait.
 REPORT_GAP_S = 0.1
 PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 5.0
-
-
-class ManagerAway(Exception):
-    """The manager did not answer, or not as expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +40,14 @@ class ControlLink:
     def __init__(
         self,
         context: ProxyContext,
-        client: httpx2.AsyncClient,
+        managers: ManagerCalls,
         identity: ProxyIdentity,
         *,
         clock: Clock,
         apply: Callable[[TableUpdate], None],
         save_usage: Callable[[], None],
     ) -> None:
-        self._context, self._client, self._identity = context, client, identity
+        self._context, self._managers, self._identity = context, managers, identity
         self._clock, self._apply, self._save_usage = clock, apply, save_usage
         self._whole = False
         self._number = 0
@@ -81,8 +73,9 @@ class ControlLink:
         table = self._context.table
         before = (table.epoch, table.version)
         known = table.epoch and not self._whole
-        query = {"epoch": table.epoch, "version": str(table.version), "wait_s": str(WAIT_S)}
-        content = await self._call("GET", TABLE_PATH, params=query if known else {"version": "0", "wait_s": "0"})
+        wait_s = self._managers.wait_s if known else 0
+        query = {"epoch": table.epoch, "version": str(table.version)} if known else {"version": "0"}
+        content = await self._managers.call("GET", TABLE_PATH, wait_s=wait_s, params={**query, "wait_s": str(wait_s)})
         update = decode_update(content)
         try:
             self._apply(update)
@@ -122,7 +115,7 @@ class ControlLink:
         if context.ledger.close():
             # Numbered usage is on disk before it is sent: a number never has two meanings.
             await asyncio.to_thread(self._save_usage)
-        content = await self._call("POST", REPORTS_PATH, content=encode(self._report()))
+        content = await self._managers.call("POST", REPORTS_PATH, content=encode(self._report()))
         answer: ReportAnswer = decode_answer(content)
         context.manager_seen_ms = context.now_ms()
         stored = context.ledger.stored(answer.usage_sequence)
@@ -143,7 +136,7 @@ class ControlLink:
             version=table.version,
             usage=ledger.unsent(),
         )
-        answer = decode_answer(await self._call("POST", REPORTS_PATH, content=encode(report)))
+        answer = decode_answer(await self._managers.call("POST", REPORTS_PATH, content=encode(report)))
         return ledger.stored(answer.usage_sequence)
 
     def _lease(self, answer: ReportAnswer) -> None:
@@ -161,7 +154,7 @@ class ControlLink:
 
         Raises ManagerAway, MalformedMessage.
         """
-        content = await self._call("POST", KEYS_PATH, content=encode(KeyQuestion(secret.decode())))
+        content = await self._managers.call("POST", KEYS_PATH, content=encode(KeyQuestion(secret.decode())))
         return decode_key(content).entry
 
     def _report(self) -> ProxyReport:
@@ -181,17 +174,6 @@ class ControlLink:
             usage=context.ledger.unsent(),
             budgets=context.accounts.budgets(now_ms),
         )
-
-    async def _call(self, method: str, path: str, **options: object) -> bytes:
-        import httpx2  # noqa: PLC0415  # a proxy serves before its client has loaded
-
-        try:
-            response = await self._client.request(method, path, **options)  # type: ignore[arg-type]  # options of the client, passed on
-        except (httpx2.HTTPError, OSError) as problem:
-            raise ManagerAway(f"{type(problem).__name__}: {problem}") from None
-        if response.status_code != 200:
-            raise ManagerAway(f"the manager answered {response.status_code} to {method} {path}")
-        return response.content
 
     def _note(self, *, away: str) -> None:
         if bool(away) != self._context.manager_away:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from sokovan.proxy.context import ProxyContext
-from sokovan.proxy.control.control_link import ManagerAway
+from sokovan.proxy.control.manager_calls import ManagerAway
 from sokovan.wire.serving.route_table import KeyEntry
 from sokovan.wire.serving.serving_codec import MalformedMessage
 

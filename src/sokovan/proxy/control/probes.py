@@ -10,7 +10,7 @@ from typing import Any
 from sokovan.proxy.connections.exchange import serve_waiting
 from sokovan.proxy.context import ProxyContext
 from sokovan.proxy.control.smoke_requests import FOREIGN_LISTENER, smoke
-from sokovan.proxy.endpoint_connections import NOT_HERE, Dialler
+from sokovan.proxy.endpoint_connections import NO_AUTHORITY, NOT_HERE, Dialler
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.route_state import RouteState
 from sokovan.wire.serving.route_table import EndpointEntry
@@ -18,6 +18,7 @@ from sokovan.wire.serving.route_table import EndpointEntry
 # Probes under way at once.
 PROBES_MAX = 256
 _RESPONSE_MAX = 4096
+_FAILED = "the probe failed: "
 
 
 class Probes:
@@ -50,23 +51,21 @@ class Probes:
         task.add_done_callback(self._tasks.discard)
 
     async def _probe(self, route: RouteState[Any], endpoint: EndpointState) -> None:
-        entry = endpoint.entry
+        entry, begun_ms = endpoint.entry, self._context.now_ms()
         try:
             async with asyncio.timeout(entry.probe.timeout_ms / 1000):
                 error = await probe(entry, self._owned(endpoint), self._context.dialler)
         except TimeoutError:
-            # An engine at full load may not answer a probe; as long as it sends tokens it is well.
-            if self._context.now_ms() - endpoint.last_byte_ms < entry.probe.timeout_ms and endpoint.outstanding:
-                error = ""
-            else:
-                error = "the probe timed out"
+            # An engine at full load may not answer a probe; one that sent tokens during the probe is well, however late
+            # the time-out comes itself.
+            error = "" if endpoint.last_byte_ms >= begun_ms and endpoint.outstanding else "the probe timed out"
         except OSError as refused:
-            error = f"the probe failed: {refused.strerror or refused}"
+            error = f"{_FAILED}{refused.strerror or refused}"
         if not error and endpoint.smoke_due:
             error = await smoke(entry, owned=self._owned(endpoint), dialler=self._context.dialler)
             endpoint.smoke_answered(error)
-        if NOT_HERE in error and endpoint.last_error != error:
-            self._context.log(f"{route.entry.name} is not served here: {NOT_HERE}")
+        if error.endswith((NOT_HERE, NO_AUTHORITY)) and endpoint.last_error != error:
+            self._context.log(f"{route.entry.name} is not served here: {error.removeprefix(_FAILED)}")
         now_ms = self._context.now_ms()
         endpoint.probed(now_ms, ok=not error, error=error)
         self._next_ms[entry.endpoint_id] = now_ms + _pause_ms(endpoint, now_ms)

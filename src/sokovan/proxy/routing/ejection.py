@@ -14,6 +14,8 @@ FAILURES_IN_A_ROW = 3
 WINDOW_MS = 10_000
 WINDOW_REQUESTS_MIN = 20
 FIRST_MS, LONGEST_MS = 5_000, 60_000
+# The cause if connections were not open in time, which is longer after one that was not.
+CONNECT_TIMEOUT = "connect-timeout"
 # Statuses that count as failures, with time-outs before the first byte.
 FAILURE_STATUSES = frozenset({502, 503, 504})
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
-from sokovan.proxy.routing.ejection import Ejection
+from sokovan.proxy.routing.connection_time import ConnectionTime
+from sokovan.proxy.routing.ejection import CONNECT_TIMEOUT, Ejection
 from sokovan.proxy.routing.engine_counts import EngineLoad
 from sokovan.proxy.routing.prefixes import PromptPrefixes
 from sokovan.proxy.routing.recent_answers import RecentAnswers
@@ -32,13 +33,14 @@ class EndpointState:
     """
 
     __slots__ = (
-        "address", "concurrency_max", "ejection", "engine", "entry", "full_at", "full_until_ms", "hash", "health",
-        "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "recent", "secret", "served",
-        "smoke_failures", "smoked", "stalled",
+        "address", "concurrency_max", "connection_time", "ejection", "engine", "entry", "full_at", "full_until_ms",
+        "hash", "health", "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "recent", "secret",
+        "served", "smoke_failures", "smoked", "stalled",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
         self.ejection = Ejection()
+        self.connection_time = ConnectionTime()
         self.health = HealthCounter()
         self.prefixes = PromptPrefixes()
         self.recent = RecentAnswers()
@@ -66,11 +68,17 @@ class EndpointState:
         self.address = f"{host}:{entry.port}".encode()
 
     def alive(self, now_ms: int) -> bool:
-        """Whether it may get requests, were it not for its load."""
+        """Whether it may get requests, were it not for its load.
+
+        One that passes its checks and took connections too late may get some soon: it, or the
+        proxy, lacks processor time.
+        """
+        verdict = self.health.verdict
+        may_soon = self.ejection.cause == CONNECT_TIMEOUT and verdict is Health.HEALTHY
         return (
             self.entry.state == "ACTIVE"
-            and now_ms >= self.ejection.until_ms
-            and self.health.verdict is not Health.UNHEALTHY
+            and (now_ms >= self.ejection.until_ms or may_soon)
+            and verdict is not Health.UNHEALTHY
         )
 
     @property
@@ -127,7 +135,9 @@ class EndpointState:
 
     def probed(self, now_ms: int, *, ok: bool, error: str = "") -> None:
         """Take over the result of a probe; a success ends some ejections."""
-        self.health = self.health.observe(ok=ok, at_ms=now_ms, policy=HEALTH_POLICY)
+        before, self.health = self.health, self.health.observe(ok=ok, at_ms=now_ms, policy=HEALTH_POLICY)
+        if self.health.verdict is Health.HEALTHY is not before.verdict:
+            self.last_error = ""  # such as refused connections while it started
         if not ok:
             self.last_error = error
         elif self.ejection.active(now_ms) and self._over(now_ms):
@@ -136,10 +146,10 @@ class EndpointState:
     def _over(self, now_ms: int) -> bool:
         """Whether the cause of an ejection is over when a probe gets through.
 
-        Refused or reset connections are, unless it passes its probes and cuts its answers.
+        Refused or late connections are, and reset ones, unless it passes its probes and cuts its answers.
         """
         cause = self.ejection.cause
-        return cause == "refused" or (cause == "reset" and not self.recent.failing(now_ms))
+        return cause in {"refused", CONNECT_TIMEOUT} or (cause == "reset" and not self.recent.failing(now_ms))
 
     def report(self, now_ms: int) -> EndpointReport:
         """The observations for the manager."""

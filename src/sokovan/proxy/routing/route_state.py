@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
+from sokovan.domain.serving.health import Health
 from sokovan.proxy.routing.choice import RevisionPool
 from sokovan.proxy.routing.endpoint_state import EndpointState
 from sokovan.proxy.routing.request_queue import RequestQueue
@@ -121,10 +122,25 @@ class RouteState(Generic[W]):
         """Whether an endpoint with weight could take requests, perhaps later."""
         return any(one.alive(now_ms) for pool in self.pools if pool.weight for one in pool.endpoints)
 
-    def others_alive(self, endpoint: EndpointState, now_ms: int) -> bool:
-        """Whether another endpoint with weight could take requests, perhaps later."""
+    def failing(self) -> bool:
+        """Whether every endpoint with weight fails its checks.
+
+        One that is only left out for a while may serve again.
+        """
+        return all(
+            one.health.verdict is Health.UNHEALTHY for pool in self.pools if pool.weight for one in pool.endpoints
+        )
+
+    def others_alive(self, endpoint: EndpointState, now_ms: int, *, in_use: bool = False) -> bool:
+        """Whether another endpoint with weight could take requests, perhaps later.
+
+        Those that are left out for a while do not count as `in_use`.
+        """
         return any(
-            one is not endpoint and one.alive(now_ms) for pool in self.pools if pool.weight for one in pool.endpoints
+            one is not endpoint and one.alive(now_ms) and not (in_use and one.ejection.active(now_ms))
+            for pool in self.pools
+            if pool.weight
+            for one in pool.endpoints
         )
 
     def answer_failed(self, endpoint: EndpointState, key_id: str, now_ms: int, *, cause: str) -> None:

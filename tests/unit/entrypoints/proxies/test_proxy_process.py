@@ -53,7 +53,7 @@ async def test_a_proxy_without_its_manager_serves_from_its_disk(tmp_path: Path) 
         listener = listening_socket("127.0.0.1", 0)
         port = listener.getsockname()[1]
         # Nothing listens there: the manager is away.
-        options = ProxyOptions(manager="http://127.0.0.1:9", token="t", root=tmp_path)  # noqa: S106  # of no server
+        options = ProxyOptions(managers=("http://127.0.0.1:9",), token="t", root=tmp_path)  # noqa: S106  # of no server
         serving = asyncio.create_task(serve(options, listener, log))
         await ready.wait()
         await away.wait()
@@ -118,7 +118,7 @@ async def test_the_proxy_of_a_server_serves_at_once_while_the_one_before_drains(
     async with engines(json_answer()) as (engine,):
         drains.save_table(encode(table_of(route_of(endpoint_of(engine)), version=8)))
         listener = listening_socket("127.0.0.1", 0)
-        options = ProxyOptions(manager="", token="", root=tmp_path, descriptor=listener.fileno())
+        options = ProxyOptions(managers=(), token="", root=tmp_path, descriptor=listener.fileno())
         serving = asyncio.create_task(serve(options, listener, log))
         async with asyncio.timeout(LIMIT_S):
             await ready.wait()
@@ -142,7 +142,7 @@ async def test_a_process_whose_parent_was_killed_ends(tmp_path: Path, monkeypatc
     monkeypatch.setattr(proxy_process, "WATCH_S", 0.01)
     listener = listening_socket("127.0.0.1", 0)
     ready = asyncio.Event()
-    options = ProxyOptions(manager="", token="", root=tmp_path, worker=1, parent=os.getppid())
+    options = ProxyOptions(managers=(), token="", root=tmp_path, worker=1, parent=os.getppid())
     serving = asyncio.create_task(serve(options, listener, lambda _line: ready.set()))
     await ready.wait()
     assert (tmp_path / "worker-1" / "lock").exists()
@@ -156,7 +156,7 @@ async def test_a_proxy_ends_with_its_folder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(proxy_process, "WATCH_S", 0.01)
     listener = listening_socket("127.0.0.1", 0)
     ready = asyncio.Event()
-    options = ProxyOptions(manager="", token="", root=tmp_path / "proxy")
+    options = ProxyOptions(managers=(), token="", root=tmp_path / "proxy")
     serving = asyncio.create_task(serve(options, listener, lambda _line: ready.set()))
     await ready.wait()
     shutil.rmtree(tmp_path / "proxy")

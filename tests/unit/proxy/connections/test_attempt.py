@@ -6,6 +6,9 @@ import asyncio
 
 import pytest
 
+from sokovan.domain.serving.health import Health, HealthCounter
+from sokovan.proxy.routing import endpoint_state
+from sokovan.proxy.routing.ejection import CONNECT_TIMEOUT
 from sokovan.wire.serving.route_table import RouteLimits
 from tests.unit.proxy.running_proxy import (
     Answer,
@@ -121,6 +124,23 @@ async def test_a_lost_connection_ejects_at_once_while_another_replica_serves() -
 
         assert statuses == [200, 200, 200]
         assert proxy.context.table.routes["deployment-1"].endpoints["k1.1"].ejection.causes == {"reset": 1}
+
+
+async def test_a_lost_connection_ejects_no_replica_while_the_others_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endpoint_state, "RESTS_MS", 1)
+    async with (
+        engines(at_first(reset, 1), json_answer()) as (one, two),
+        proxy_with(table_of(route_of(endpoint_of(one), endpoint_of(two, 2)))) as proxy,
+    ):
+        first, late = proxy.context.table.routes["deployment-1"].endpoints.values()
+        await proxy.until(lambda: bool(first.health.successes and late.health.successes))
+        late.health = HealthCounter(Health.HEALTHY)
+        late.ejection.broken(proxy.context.now_ms(), CONNECT_TIMEOUT)
+
+        assert status_of(await proxy.send(call())) == 200
+        assert (len(one.requests), first.ejection.count) == (2, 0)
 
 
 async def test_an_idle_connection_that_was_closed_is_replaced_without_blame() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 
 import pytest
 
 from sokovan.proxy.connections import client_connection
+from sokovan.proxy.connections.upstream_connection import KEEP_ALIVE
 from sokovan.proxy.http.heads import HEAD_BYTES_MAX
 from tests.unit.proxy.http.test_heads import SMUGGLING
 from tests.unit.proxy.running_proxy import (
@@ -308,6 +310,23 @@ async def test_a_websocket_is_spliced_both_ways_and_closed_when_its_key_is_revok
 
         with pytest.raises(ConnectionResetError):
             await reader.read()
+        writer.transport.abort()
+
+
+async def test_a_peer_of_a_websocket_that_is_gone_is_found_out_on_both_sides() -> None:
+    async with (
+        engines(upgrade) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        reader, writer = await proxy.connect()
+        writer.write(HANDSHAKE)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        [client], [exchange] = proxy.context.clients, proxy.context.exchanges
+        for transport in (client.transport, exchange.attempt.connection.transport):
+            found = transport.get_extra_info("socket")
+            assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            probes = [found.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in KEEP_ALIVE]
+            assert probes == list(KEEP_ALIVE.values())
         writer.transport.abort()
 
 

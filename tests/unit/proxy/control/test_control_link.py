@@ -16,6 +16,7 @@ from sokovan.proxy.accounts.token_counts import TokenCount
 from sokovan.proxy.connections import exchange
 from sokovan.proxy.control import control_link
 from sokovan.proxy.control.control_link import ControlLink, ProxyIdentity
+from sokovan.proxy.control.manager_calls import ManagerCalls
 from sokovan.wire.serving.proxy_reports import BudgetLease, ProxyReport, ReportAnswer
 from sokovan.wire.serving.route_table import KeyLimits, RouteLimits, TableUpdate
 from sokovan.wire.serving.serving_codec import decode_report, encode
@@ -69,7 +70,7 @@ async def linked(proxy: RunningProxy, engine: Engine, saved: list[int]) -> Async
     ) as client:
         link = ControlLink(
             proxy.context,
-            client,
+            ManagerCalls([client], proxy.context.log),
             ProxyIdentity("proxy-1", 4),
             clock=SystemClock(),
             apply=proxy.server.apply,

@@ -9,8 +9,8 @@ import pytest
 
 from sokovan.proxy.accounts.key_verdicts import KeyVerdicts
 from sokovan.proxy.control import key_lookups
-from sokovan.proxy.control.control_link import ManagerAway
 from sokovan.proxy.control.key_lookups import KeyLookups
+from sokovan.proxy.control.manager_calls import ManagerAway
 from sokovan.wire.serving.route_table import KeyEntry
 from tests.unit.proxy.running_proxy import (
     RunningProxy,

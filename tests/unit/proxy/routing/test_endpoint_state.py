@@ -27,6 +27,19 @@ def test_three_failed_probes_take_an_endpoint_out_and_two_bring_it_back() -> Non
     assert state.alive(7)
 
 
+def test_an_endpoint_that_became_healthy_has_no_error_of_the_time_before() -> None:
+    state = endpoint(1)
+    state.probed(1, ok=False, error="the probe failed: Connection refused")
+    state.probed(2, ok=True)
+    assert state.last_error
+
+    state.probed(3, ok=True)
+    assert state.last_error == ""
+    state.last_error = "reset"
+    state.probed(4, ok=True)
+    assert state.last_error == "reset"  # of a request while it served
+
+
 def test_the_engine_tells_of_the_requests_of_others_and_of_its_queue_for_two_seconds() -> None:
     state = endpoint(1, outstanding=3)
     state.engine.sampled(0, EngineCounts(4, 2), own=3)
@@ -57,6 +70,20 @@ def test_a_probe_ends_an_ejection_for_a_refused_connection_and_no_other() -> Non
 
     assert refused.alive(2)
     assert not failing.alive(2)
+
+
+def test_late_connections_take_no_endpoint_out_for_long_while_its_probes_succeed() -> None:
+    late = endpoint(1)
+    for now_ms in range(2):
+        late.probed(now_ms, ok=True)
+    late.ejection.broken(2, "connect-timeout")
+    assert (late.alive(3), late.free(3)) == (True, False)
+    late.probed(4, ok=True)
+    assert late.free(5)
+    late.ejection.broken(6, "connect-timeout")
+    for now_ms in range(7, 10):
+        late.probed(now_ms, ok=False)
+    assert not late.alive(10)
 
 
 def test_an_address_of_version_six_is_written_in_brackets() -> None:
