@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, target
@@ -16,6 +17,7 @@ from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot, SlotLimits, total
 from sokovan.scheduling.engine.evictions import search
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.extensions import EvictableKernel, SchedulingPlugin
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
@@ -27,6 +29,8 @@ from tests.quick import at_most
 from tests.reference.evictions import EvictionReference
 
 TAKER = SessionId("taker")
+# Long enough for sessions of few thousandths of a cpu to lose whole slot minutes.
+NOW_MS = 10**9
 NEAR = (None, None, TopologyConstraint(TopologyMode.HARD, 1), TopologyConstraint(TopologyMode.SOFT))
 
 
@@ -95,9 +99,11 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
                 SessionWorkload(
                     SessionId(f"s{index}"), tuple(kernels), submitted=index, min_kernels=number(0, len(kernels) + 1),
                     queue=QueueName(draw(st.sampled_from(queue_names))), priority=number(0, 2),
-                    preemptible=number(0, 8) > 0,
+                    preemptible=number(0, 8) > 0, **_times(draw),
                 )
             )  # fmt: skip
+    if queues > 1:
+        sessions = [_maybe_lent(draw, session, queue_names) for session in sessions]
     wanted = {"cpu": number(1, 3), **({"mem": number(1, 3)} if number(0, 2) == 0 else {})}
     count = number(1, 3)
     nodes = tuple(HyperNode(f"h{part}", 1, tuple(names[2 * part :][:2])) for part in range(2) if names[2 * part :])
@@ -117,9 +123,30 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
     made = [_queue(draw, name, hierarchy=queues > 2) for name in queue_names]
     if queues > 2:
         made.append(Queue(name=QueueName("above"), deserved=SlotLimits({"cpu": number(0, 9)})))
-    snapshot = SystemSnapshot(agents, (*sessions, taker), queues=tuple(made), hypernodes=nodes)
-    profile = SchedulingProfile(queue_policy="capacity", hierarchy=queues > 2, actions=("allocate", action))
+    snapshot = SystemSnapshot(agents, (*sessions, taker), queues=tuple(made), hypernodes=nodes, now_ms=NOW_MS)
+    options = EvictionOptions(assumed_checkpoint=draw(st.sampled_from((600, 10**6))))
+    profile = SchedulingProfile(
+        queue_policy="capacity", hierarchy=queues > 2, actions=("allocate", action), eviction_options=options
+    )
     return Case(snapshot, profile)
+
+
+def _times(draw: st.DrawFn) -> dict[str, Any]:
+    """Since when a session runs, if known, and its last checkpoint, if it reports any."""
+    ran_s = draw(st.sampled_from((None, None, 50, 200, 100_000, 900_000)))
+    if ran_s is None:
+        return {}
+    since_ms = NOW_MS - ran_s * 1000
+    return {
+        "running_since_ms": since_ms,
+        "checkpoint_ms": draw(st.sampled_from((None, 0, since_ms + ran_s * 250, since_ms + ran_s * 750))),
+    }
+
+
+def _maybe_lent(draw: st.DrawFn, session: SessionWorkload, queues: Sequence[str]) -> SessionWorkload:
+    """The session, which may run on what another queue lends."""
+    lenders = [QueueName(name) for name in queues if name != session.queue]
+    return replace(session, loan=draw(st.sampled_from(lenders))) if draw(st.integers(0, 3)) == 0 else session
 
 
 def _queue(draw: st.DrawFn, name: str, *, hierarchy: bool) -> Queue:
@@ -130,11 +157,12 @@ def _queue(draw: st.DrawFn, name: str, *, hierarchy: bool) -> Queue:
         name=QueueName(name), priority=draw(st.integers(0, 1)), reclaimable=draw(st.integers(0, 5)) > 0,
         deserved=SlotLimits(deserved), guarantee=ResourceSlot(guaranteed) if draw(st.booleans()) else ResourceSlot(),
         capability=SlotLimits({"cpu": max(deserved.get("cpu", 0), draw(st.integers(2, 8)))} if limited else {}),
+        min_runtime_s=draw(st.sampled_from((None, 0))),
         parent=QueueName("above") if hierarchy and name != "q0" and draw(st.booleans()) else ROOT_QUEUE,
     )  # fmt: skip
 
 
-CASES = st.one_of(cases("preempt"), cases("reclaim", queues=2), cases("reclaim", queues=3))
+CASES = st.one_of(cases("preempt"), cases("preempt", queues=2), cases("reclaim", queues=2), cases("reclaim", queues=3))
 
 
 def check_same(case: Case) -> None:
@@ -168,6 +196,9 @@ def test_kernels_that_a_plugin_keeps_count_as_not_preemptible(case: Case, kept: 
             del taker, action
             return [victim for victim in victims if victim.kernel.kernel_id not in kept]
 
+    # A loan returns to its lender whatever a plugin says.
+    lent = (one for one in case.snapshot.sessions if one.loan == case.taker.queue)
+    kept = kept.difference(str(k.kernel_id) for one in lent for k in one.kernels)
     registry = replace(BUILT_IN, plugins={"keeper": Keeper})
     plan = schedule(case.snapshot, replace(case.profile, plugins=("keeper",)), registry)
     sessions = tuple(

@@ -64,17 +64,34 @@ class EvictionReference:
         """The kernels that the taker may evict one by one."""
         return [kernel for kernel in self._running() if self._may_go(kernel)]
 
+    def _is_recalled(self, kernel: KernelWorkload) -> bool:
+        """Whether a kernel runs on what the taker's queue lends."""
+        return self._session_of[kernel.kernel_id].loan == self._taker.queue
+
+    def _is_young(self, session: SessionWorkload) -> bool:
+        """Whether a session, unless it returns a loan, runs for less than its queue's minimum."""
+        if session.running_since_ms is None or session.loan == self._taker.queue:
+            return False
+        path = (self._queue(name).min_runtime_s for name in self._path(str(session.queue)))
+        least = next((one for one in path if one is not None), 300 if self._reclaims else 60)
+        return self._snapshot.now_ms - session.running_since_ms < least * 1000
+
     def _may_go(self, kernel: KernelWorkload) -> bool:
         victim, taker = self._session_of[kernel.kernel_id], self._taker
+        running = [one for one in victim.kernels if one.agent is not None]
+        if len(running) < victim.gang_size and self._is_young(victim):
+            return False
         if victim is taker or not victim.preemptible or not kernel.preemptible:
             return False
         if victim.session_type is SessionType.SYSTEM or (kernel.slots and not any(k.slots for k in taker.kernels)):
             return False
+        if self._is_recalled(kernel):
+            return True
         if not self._reclaims:
             return victim.queue == taker.queue and max(victim.priority, kernel.priority) < taker.priority
         if victim.queue == taker.queue or not self._entitled():
             return False
-        return self._queue(victim.queue).reclaimable and self._over(str(victim.queue), kernel, ())
+        return self._queue(victim.charged).reclaimable and self._over(str(victim.charged), kernel, ())
 
     def _queue(self, name: str) -> Queue:
         return self._queues.get(name) or Queue(name=name)  # type: ignore[arg-type]  # names are plain text
@@ -89,7 +106,7 @@ class EvictionReference:
         return total(
             kernel.slots
             for kernel in self._running()
-            if queue in self._path(str(self._session_of[kernel.kernel_id].queue)) and kernel.kernel_id not in gone_ids
+            if queue in self._path(str(self._session_of[kernel.kernel_id].charged)) and kernel.kernel_id not in gone_ids
         )
 
     def _path(self, queue: str) -> list[str]:
@@ -120,9 +137,13 @@ class EvictionReference:
                 continue
             running = [k for k in session.kernels if k.agent is not None]
             kept = [k for k in running if k.kernel_id not in gone]
-            if kept and len(running) >= session.gang_size and not self._holds(session, kept):
+            may_end = not kept and not self._is_young(session)
+            if not may_end and len(running) >= session.gang_size and not self._holds(session, kept):
                 return False
-        return not self._reclaims or (self._guaranteed(victims) and self._in_some_order(self._units(victims)))
+        if not self._reclaims:
+            return True
+        others = [kernel for kernel in victims if not self._is_recalled(kernel)]
+        return self._guaranteed(others) and self._in_some_order(self._units(others))
 
     @staticmethod
     def _holds(session: SessionWorkload, kept: list[KernelWorkload]) -> bool:
@@ -145,10 +166,10 @@ class EvictionReference:
 
     def _guaranteed(self, victims: list[KernelWorkload]) -> bool:
         need = self._need()
-        for queue in {name for k in victims for name in self._path(str(self._session_of[k.kernel_id].queue))}:
+        for queue in {name for k in victims for name in self._path(str(self._session_of[k.kernel_id].charged))}:
             left = self._usage(queue, victims)
             released = {
-                s for k in victims if queue in self._path(str(self._session_of[k.kernel_id].queue)) for s in k.slots
+                s for k in victims if queue in self._path(str(self._session_of[k.kernel_id].charged)) for s in k.slots
             }
             back = need if queue in self._path(str(self._taker.queue)) else ResourceSlot()
             if any(left[slot] + back[slot] < self._queue(queue).guarantee[slot] for slot in released):
@@ -160,11 +181,20 @@ class EvictionReference:
         if not units:
             return True
         for index, unit in enumerate(units):
-            queue = str(self._session_of[unit[0].kernel_id].queue)
+            queue = str(self._session_of[unit[0].kernel_id].charged)
             rest = [*units[:index], *units[index + 1 :]]
             if any(self._over(queue, k, gone) for k in unit) and self._in_some_order(rest, (*gone, *unit)):
                 return True
         return False
+
+    def _lost(self, kernel: KernelWorkload) -> int:
+        """The work that a kernel loses, in thousandths of slots times milliseconds."""
+        session, now = self._session_of[kernel.kernel_id], self._snapshot.now_ms
+        if session.running_since_ms is None:
+            return 0
+        assumed_ms = now - self._profile.eviction_options.assumed_checkpoint * 1000
+        saved_ms = assumed_ms if session.checkpoint_ms is None else session.checkpoint_ms
+        return kernel.slots["cpu"] * max(0, now - max(session.running_since_ms, saved_ms))
 
     def _cost(self, victims: list[KernelWorkload]) -> Key:
         sessions = [s for s in self._snapshot.sessions if any(k in victims for k in s.kernels)]
@@ -173,13 +203,14 @@ class EvictionReference:
             running = [kernel for kernel in session.kernels if kernel.agent is not None]
             ended += all(kernel in victims for kernel in running) and len(running) >= session.gang_size
         mine = self._path(str(self._taker.queue))
-        paths = [self._path(str(session.queue)) for session in sessions]
+        paths = [self._path(str(session.charged)) for session in sessions]
         distance = max(len(set(mine) ^ set(path)) for path in paths)
-        priorities = [self._queue(str(session.queue)).priority for session in sessions]
+        priorities = [self._queue(str(session.charged)).priority for session in sessions]
         queues = (distance, max(priorities)) if self._reclaims else ()
         return (
-            ended, *queues, max(session.priority for session in sessions),
+            not all(map(self._is_recalled, victims)), ended, *queues, max(session.priority for session in sessions),
             sorted((kernel.priority for kernel in victims), reverse=True),
+            sum(map(self._lost, victims)) // 60_000_000, sum(session.checkpoint_ms is not None for session in sessions),
             len(victims), sorted(str(kernel.kernel_id) for kernel in victims),
         )  # fmt: skip
 

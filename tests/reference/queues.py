@@ -30,7 +30,8 @@ class Queues:
         self._root = listed.pop(ROOT, Queue(ROOT_QUEUE))
         self._queues: dict[str, Queue] = listed
         for session in snapshot.sessions:
-            self._queues.setdefault(str(session.queue), Queue(session.queue))
+            for name in (session.queue, session.charged):
+                self._queues.setdefault(str(name), Queue(name))
         kernels = [kernel for session in snapshot.sessions for kernel in session.kernels]
         self._slots = sorted(
             {

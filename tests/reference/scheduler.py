@@ -100,7 +100,7 @@ class Cycle:
         for session in self._snapshot.sessions:
             for kernel in session.kernels:
                 if kernel.agent is not None and not kernel.releasing:
-                    self._queues.add_usage(session.queue, kernel)
+                    self._queues.add_usage(session.charged, kernel)
                     self._queues.add_request(session.queue, kernel)
         for pending in sessions:
             problem = Code.HELD if pending.session.gates else self._queues.problem(pending.session.queue)

@@ -84,7 +84,7 @@ class Timetable:
         for booking in self._bookings:
             inside = machine.info.agent_id in booking.agents
             if booking.name == session.booking:
-                if not inside:
+                if not inside or booking.to_ms <= starts_ms:
                     return False
             elif inside and self._overlaps(booking, starts_ms, ends_ms):
                 return False

@@ -143,6 +143,58 @@ async def test_a_taker_that_is_stopped_leaves_the_room_to_the_evicted(cluster: O
     assert (await cluster.status("high"), await cluster.status("low")) == ("cancelled", "running")
 
 
+@pytest.mark.parametrize("dies", [False, True])
+async def test_the_room_of_a_taker_that_is_stopped_goes_to_no_other_session(
+    cluster: OrchestratedCluster, dies: bool
+) -> None:
+    options = {**PREEMPTING.scheduler_opts, "queue_policy": "capacity"}
+    group = ScalingGroup(name=DEFAULT_GROUP, scheduler_opts=options)
+    await cluster.stored.put(group, AT_ONCE, Queue(QueueName("other")))
+    agent = await cluster.agent("a1", slots=WHOLE_AGENT)
+    agent.script.stubborn = True
+    await cluster.submit("low", **FOUR)
+    await cluster.settle()
+    await cluster.submit("equal", **FOUR)
+    await cluster.submit("elsewhere", queue=QueueName("other"), **FOUR)
+    await cluster.submit("high", priority=5, **FOUR)
+    await cluster.settle()
+    assert await cluster.status("low") == "terminating"
+    await cluster.stop("high")
+    await agent.ends("low.0", 143)
+    if dies:
+        await cluster.fail_over()
+    await cluster.pass_time(3)
+    assert [await cluster.status(one) for one in ("high", "low", "equal", "elsewhere")] == [
+        "cancelled",
+        "running",
+        "pending",
+        "pending",
+    ]
+    # Its age alone decides again once it runs.
+    await agent.ends("low.0")
+    await cluster.pass_time(3)
+    assert sorted([await cluster.status(one) for one in ("equal", "elsewhere")]) == ["pending", "running"]
+
+
+async def test_a_session_of_higher_priority_has_the_room_of_a_stopped_taker_before_the_evicted(
+    cluster: OrchestratedCluster,
+) -> None:
+    await low_and_high(cluster)
+    agent = cluster.agents.all[A1]
+    agent.script.stubborn = True
+    await cluster.submit("next", priority=5, **FOUR)
+    await cluster.settle()
+    await cluster.stop("high")
+    await agent.ends("low.0", 143)
+    await cluster.pass_time(3)
+    # Otherwise it would be evicted again as soon as it may be.
+    assert (await cluster.status("next"), await cluster.status("low")) == ("running", "pending")
+    low = await cluster.session("low")
+    assert len(low.evictions) == 1
+    explained = await WhyService(cluster.stored.store).why(low.session_id)
+    assert "does not need its room" in " ".join(one.detail for one in explained.checks)
+
+
 async def test_a_manager_that_dies_after_the_eviction_is_followed_by_one_that_completes_it(
     cluster: OrchestratedCluster,
 ) -> None:

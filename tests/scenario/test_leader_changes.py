@@ -151,6 +151,7 @@ async def test_a_paused_leader_changes_nothing_when_it_comes_back(cluster: Orche
     assert not await paused.tick()
     assert await cluster.status("s") == "pending"
     assert paused.leadership.fence is None
+    assert cluster.telemetry.counted("fenced_out_total", coordinator="sessions") == 1
     await cluster.settle()
     assert await cluster.status("s") == "running"
     await paused.close()

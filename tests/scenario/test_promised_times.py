@@ -12,6 +12,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, QueueName
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.testing.acting_agents import ActingAgent
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
@@ -114,3 +115,32 @@ async def test_a_recall_is_over_within_the_time_of_its_lender_also_if_the_guest_
     assert recall.ended_ms is not None
     assert recall.ended_ms - recall.at_ms <= return_s * 1000
     assert [await cluster.status(name) for name in ("own", "host", "guest")] == ["running", "running", "pending"]
+
+
+async def test_a_lender_that_needs_its_room_sooner_than_it_did_at_the_start_of_a_loan_has_it_sooner(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graces: list[float] = []
+
+    def noted(_agent: ActingAgent, _key: object, grace_s: float) -> None:
+        graces.append(grace_s)
+
+    def lender(return_s: int) -> Queue:
+        guarantee = ResourceSlot({"cpu": 4000})
+        return Queue(QueueName("lender"), deserved=SlotLimits(guarantee), guarantee=guarantee, return_s=return_s)
+
+    borrower = Queue(QueueName("borrower"), capability=SlotLimits({"cpu": 4000}))
+    await cluster.stored.put(EVICTING, lender(60), borrower)
+    for name in ("a1", "a2"):
+        await cluster.agent(name, slots={"cpu": 4000})
+    one: dict[str, Any] = {"slots": {"cpu": 4000}, "session_type": SessionType.BATCH}
+    await cluster.submit("own", queue=QueueName("borrower"), **one)
+    await cluster.submit("guest", queue=QueueName("borrower"), borrow=True, stop_grace_s=60, **one)
+    await cluster.settle()
+    monkeypatch.setattr(ActingAgent, "_stop_kernel", noted)
+    await cluster.stored.put(lender(20))
+    await cluster.submit("host", queue=QueueName("lender"), **one)
+    await cluster.settle()
+    [recall] = (await cluster.session("guest")).evictions
+    assert (recall.rule, recall.evict_at_ms - recall.at_ms) == ("loan", 20_000)
+    assert set(graces) == {20.0}

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from sokovan.domain.session import EndPolicy, SessionType
+from sokovan.orchestrator.sessions import session_cache
+from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from tests.scenario.evicting import A1, AT_ONCE, FOUR, PREEMPTING, WHOLE_AGENT, evicted_without_notice, low_and_high
@@ -39,6 +41,28 @@ async def test_an_eviction_is_withdrawn_if_its_taker_is_gone_before_the_notice(
     await cluster.settle()
     assert [one.number for one in (await cluster.session("low")).evictions] == [1]
     assert await cluster.status("next") == "running"
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_an_eviction_is_withdrawn_after_a_failover_only_if_its_taker_was_read_and_does_not_wait(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, stops: bool
+) -> None:
+    monkeypatch.setattr(session_cache, "READ_AT_ONCE", 1)
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
+    await cluster.agent("a1", slots=WHOLE_AGENT)
+    await cluster.submit("low", **FOUR)
+    await cluster.settle()
+    for number in range(5):  # they wait, and are read before the taker
+        await cluster.submit(f"older-{number}", **FOUR)
+    await cluster.submit("high", priority=5, **FOUR)
+    await evicted_without_notice(cluster, "low")
+    if stops:
+        await cluster.stop("high")
+    await cluster.fail_over()
+    await cluster.settle()
+    moves = [one.trigger for one in await cluster.history("low") if one.trigger in {"preempted", "spared"}]
+    assert moves == (["preempted", "spared"] if stops else ["preempted"])
+    assert await cluster.status("low" if stops else "high") == "running"
 
 
 async def test_an_eviction_is_withdrawn_if_its_taker_was_placed_elsewhere(cluster: OrchestratedCluster) -> None:
@@ -77,6 +101,24 @@ async def test_an_eviction_is_not_withdrawn_after_its_notice(cluster: Orchestrat
     await cluster.fail_over()
     await cluster.pass_time(10)
     assert len((await cluster.session("low")).evictions) == 1
+
+
+async def test_no_kernel_is_asked_to_stop_before_its_notice_is_recorded(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def not_recorded(_self: TerminateSessions) -> bool:
+        return False
+
+    await low_and_high(cluster)
+    with monkeypatch.context() as patch:
+        patch.setattr(TerminateSessions, "_announce", not_recorded)
+        await cluster.settle()
+        low = await cluster.session("low")
+        assert (low.status, low.evictions[0].noticed_ms) == ("terminating", None)
+        assert cluster.agents.all[A1].requests["stop"] == 0
+    await cluster.settle()
+    assert cluster.agents.all[A1].requests["stop"] > 0
+    assert await cluster.status("high") == "running"
 
 
 async def test_a_session_that_is_stopped_while_it_is_evicted_is_not_spared(cluster: OrchestratedCluster) -> None:

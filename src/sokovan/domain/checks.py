@@ -38,6 +38,8 @@ def require_kind(value: object, kind: type[K], *, what: str, field: str) -> K:
 
 def require_tuple(values: object, kind: type, *, what: str, field: str) -> None:
     """Require a tuple of one type; a single string does not count as a tuple."""
+    if isinstance(values, tuple) and not values:  # most are empty
+        return
     if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
         raise InvalidSpec(what=what, field=field, value=values, problem=f"must be a tuple of type {kind.__name__}")
 

@@ -28,10 +28,10 @@ def require_command(command: object, *, what: str) -> None:
     """Require strings without NUL, of bounded size; empty means the image's own."""
     if not isinstance(command, tuple) or not all(isinstance(part, str) for part in command):
         raise InvalidSpec(what=what, field="command", value=command, problem="must be a list of texts")
-    if len(command) > ARGUMENTS_MAX or sum(_size(part) for part in command) > COMMAND_BYTES_MAX:
+    if len(command) > ARGUMENTS_MAX or sum(map(_size, command)) > COMMAND_BYTES_MAX:
         problem = f"is more than {ARGUMENTS_MAX} arguments or {COMMAND_BYTES_MAX} bytes"
         raise InvalidSpec(what=what, field="command", value=len(command), problem=problem)
-    if not all(_is_text(part) for part in command) or (command and not command[0]):
+    if not all(map(_is_text, command)) or (command and not command[0]):
         problem = "has a NUL, half a character or an empty program name"
         raise InvalidSpec(what=what, field="command", value=command, problem=problem)
 

@@ -10,6 +10,7 @@ SokovanError                 base of every error raised on purpose
 ├── ObjectNotFound           an object that does not exist, or that the caller may not see
 ├── StaleVersion             the object was changed concurrently
 ├── Conflict                 the state of the object does not allow the request
+│   ├── AlreadyExists        an object that is only to be created has been created already
 │   ├── BookingConflict      agents that are in use, or booked, when a booking begins
 │   └── IdempotencyConflict  the same key was used for another request
 ├── FencedOut                a coordinator wrote after it had lost its lease
@@ -90,9 +91,9 @@ class InvalidName(InvalidInput):
     code = "invalid-name"
     hint = "use 1 to 128 letters, digits and . _ - / : @ + beginning with a letter or digit"
 
-    def __init__(self, *, what: str, name: object) -> None:
+    def __init__(self, *, what: str, name: object, hint: str = "") -> None:
         self.what, self.name = what, name
-        super().__init__(f"{quoted(name)} is not a name for {_article(what)} {what}")
+        super().__init__(f"{quoted(name)} is not a name for {_article(what)} {what}", hint=hint)
 
 
 class InvalidSlots(InvalidInput):
@@ -171,6 +172,17 @@ class Conflict(SokovanError):
 
     code = "conflict"
     hint = "check the object named above, and change or remove what blocks the request"
+
+
+class AlreadyExists(Conflict):
+    """There is an object of this name, and it is not to be replaced."""
+
+    code = "already-exists"
+    hint = "choose another name, or replace the object on purpose"
+
+    def __init__(self, *, what: str, name: str) -> None:
+        self.what, self.name = what, name
+        super().__init__(f"there is {_article(what)} {what} {quoted(name)} already")
 
 
 class BookingConflict(Conflict):

@@ -23,6 +23,7 @@ T = TypeVar("T")
 # Makes a value from its plain form and the path of that form in the document.
 Build: TypeAlias = Callable[[Any, str], Any]
 _SCALARS = (bool, int, str)
+_PLAIN = frozenset({bool, int, str, float, NoneType})
 
 
 class InvalidDocument(InvalidInput):
@@ -38,19 +39,27 @@ class InvalidDocument(InvalidInput):
 
 def to_plain(value: Any) -> Any:
     """The value as mappings, lists, strings and numbers."""
-    if isinstance(value, ResourceSlot | SlotLimits):
-        return dict(value)
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value) or hasattr(value, "_fields"):
-        return {name: to_plain(getattr(value, name)) for name in _names(value.__class__)}
-    if isinstance(value, Mapping):
-        return {str(to_plain(key)): to_plain(item) for key, item in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(to_plain(item) for item in value)
-    if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
-    return value
+    kind = value.__class__
+    return value if kind in _PLAIN else _plain_form(kind)(value)
+
+
+@cache
+def _plain_form(kind: Any) -> Callable[[Any], Any]:
+    """The function that makes values of a class plain; classes are examined once."""
+    if issubclass(kind, ResourceSlot | SlotLimits):
+        return dict
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if is_dataclass(kind) or hasattr(kind, "_fields"):
+        names = _names(kind)
+        return lambda value: {name: to_plain(getattr(value, name)) for name in names}
+    if issubclass(kind, Mapping):
+        return lambda value: {str(to_plain(key)): to_plain(item) for key, item in value.items()}
+    if issubclass(kind, frozenset):
+        return lambda value: sorted([to_plain(item) for item in value])
+    if issubclass(kind, list | tuple):
+        return lambda value: [to_plain(item) for item in value]
+    return lambda value: value
 
 
 def canonical_text(value: Any) -> str:

@@ -38,6 +38,8 @@ class SessionResult(StrEnum):
     FAILURE = auto()
 
 
+# Causes of an end after which all kernels had done their work, or one had failed.
+COMPLETED, KERNEL_FAILED = "completed", "kernel-failed"
 # Causes of an end that a user asked for.
 USER_REQUESTED, FORCED_BY_USER = "user-requested", "forced-by-user"
 ENDED_BY_USER = frozenset({USER_REQUESTED, FORCED_BY_USER})

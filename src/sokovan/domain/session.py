@@ -27,6 +27,7 @@ from sokovan.domain.ids import (
     ScalingGroupName,
     SessionId,
     checked_name,
+    require_digests,
 )
 from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.retry import RetryPolicy
@@ -298,12 +299,10 @@ class SessionOptions:
 class SessionSpec(SessionOptions):
     """A session to schedule. Valid by construction.
 
-    `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each
-    kernel may start alone. `group_minimums` bound it per kernel group. Of an array in
-    `array_dependencies`, every session must succeed. With `owns_folders` it names folders of
-    agents as the only user of the system; with `isolated_network` its kernels have no network.
-    `secrets` are the names of its secret variables; their values are not part of the spec.
-    `kernel_disk_max` is the limit of a policy for the disk space of each kernel.
+    `min_kernels` is the gang minimum: all kernels if not given; 0 or 1 means that each kernel may start alone.
+    `group_minimums` bound it per kernel group. Of an array in `array_dependencies`, every session must succeed. With
+    `owns_folders` it names folders of agents as the only user of the system; with `isolated_network` it has no
+    network. `secrets` are names without values; `kernel_disk_max` limits kernels; `image_digests` pins images by name.
     """
 
     session_id: SessionId
@@ -321,6 +320,7 @@ class SessionSpec(SessionOptions):
     isolated_network: bool = False
     secrets: tuple[str, ...] = ()
     kernel_disk_max: int | None = None
+    image_digests: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checked_name(self.session_id, what="session")
@@ -379,27 +379,16 @@ class SessionSpec(SessionOptions):
 
     def _check_kinds(self) -> None:
         what = f"session {self.session_id}"
-        require_kind(self.session_type, SessionType, what=what, field="session_type")
-        require_kind(self.owner, Owner, what=what, field="owner")
-        for name in ("preemptible", "borrow", "migratable", "owns_folders", "isolated_network"):
-            require_kind(getattr(self, name), bool, what=what, field=name)
+        _check_types(self, what)
         if self.replica is not None:
             require_kind(self.replica, ReplicaPlace, what=what, field="replica")
-        require_tuple(self.kernels, KernelSpec, what=what, field="kernels")
-        require_tuple(self.partitions, Partition, what=what, field="partitions")
-        require_tuple(self.dependencies, str, what=what, field="dependencies")
-        require_tuple(self.mounts, Mount, what=what, field="mounts")
-        require_tuple(self.ports, ServicePort, what=what, field="ports")
+        require_digests(self.image_digests, what=what)
         if self.workdir != "" and not is_plain_path(self.workdir):
             raise self._wrong("workdir", self.workdir, "must be an absolute path without . or .. in it")
         if self.upload != "" and not is_digest(self.upload):
             raise self._wrong("upload", self.upload, "must be the id of an upload, a SHA-256 digest")
         if self.upload and self.workdir:
             raise self._wrong("workdir", self.workdir, "a session with an upload runs in it; give one of them")
-        require_kind(self.on_agent_lost, LostPolicy, what=what, field="on_agent_lost")
-        require_kind(self.retry, RetryPolicy, what=what, field="retry")
-        require_kind(self.ends_with, EndPolicy, what=what, field="ends_with")
-        require_kind(self.tolerates_failures, bool, what=what, field="tolerates_failures")
         require_session_labels(self.labels, what=what)
         require_constraints(
             what=what,
@@ -411,10 +400,8 @@ class SessionSpec(SessionOptions):
         require_int(self.stop_grace_s, what=what, field="stop_grace_s", least=0, most=3600)
         if self.kernel_disk_max is not None:
             require_int(self.kernel_disk_max, what=what, field="kernel_disk_max", least=0, most=2**60)
-        require_tuple(self.secrets, str, what=what, field="secrets")
         if self.secrets:
             require_secret_names(self.secrets, [kernel.environment for kernel in self.kernels], what=what)
-        require_tuple(self.array_dependencies, str, what=what, field="array_dependencies")
         if self.array is not None:
             require_kind(self.array, ArrayMember, what=what, field="array")
         if self.name != "":
@@ -437,9 +424,9 @@ class SessionSpec(SessionOptions):
             raise self._wrong("kernels", self.kernels, "a session has at least one kernel")
         if len(self.kernels) > KERNELS_MAX:
             raise self._wrong("kernels", len(self.kernels), f"a session has at most {KERNELS_MAX} kernels")
-        counts = Counter(kernel.kernel_id for kernel in self.kernels)
-        name, times = counts.most_common(1)[0]
-        if times > 1:
+        ids = [kernel.kernel_id for kernel in self.kernels]
+        if len(set(ids)) < len(ids):
+            name, _ = Counter(ids).most_common(1)[0]
             raise self._wrong("kernels", name, "two kernels have this id")
 
     def _check_minimums(self) -> None:
@@ -450,7 +437,7 @@ class SessionSpec(SessionOptions):
             require_int(self.min_kernels, what=what, field="min_kernels", least=0)
             if self.min_kernels > len(self.kernels):
                 raise self._wrong("min_kernels", self.min_kernels, f"there are only {len(self.kernels)} kernels")
-        sizes = Counter(kernel.group for kernel in self.kernels)
+        sizes = Counter([kernel.group for kernel in self.kernels] if self.group_minimums else ())
         for group, minimum in self.group_minimums.items():
             if group != "":
                 checked_name(group, what="group")
@@ -462,9 +449,9 @@ class SessionSpec(SessionOptions):
     def _check_partitions(self) -> None:
         if len(self.partitions) > PARTITIONS_MAX:
             raise self._wrong("partitions", len(self.partitions), f"a session has at most {PARTITIONS_MAX} partitions")
-        names = Counter(partition.name for partition in self.partitions)
+        names = [partition.name for partition in self.partitions]
         for partition in self.partitions:
-            if names[partition.name] > 1:
+            if names.count(partition.name) > 1:
                 raise self._wrong("partitions", partition.name, "two partitions have this name")
             sizes = Counter(kernel.labels[partition.by] for kernel in self.kernels if partition.by in kernel.labels)
             whole = sum(1 for size in sizes.values() if size >= partition.size)
@@ -488,13 +475,26 @@ class SessionSpec(SessionOptions):
             require_int(self.idle_timeout_s, what=what, field="idle_timeout_s", least=1)
 
     def _check_gates(self) -> None:
-        require_tuple(self.gates, str, what=f"session {self.session_id}", field="gates")
         if len(self.gates) > GATES_MAX:
             raise self._wrong("gates", len(self.gates), f"a session has at most {GATES_MAX} gates")
-        for gate, times in Counter(self.gates).items():
-            if times > 1:
+        for gate in self.gates:
+            if self.gates.count(gate) > 1:
                 raise self._wrong("gates", gate, "two gates have this name")
             checked_name(gate, what="gate")
 
 
+_FLAGS = ("preemptible", "borrow", "migratable", "owns_folders", "isolated_network", "tolerates_failures")
+_FIELD_KINDS: Mapping[str, type] = {
+    "session_type": SessionType, "owner": Owner, "on_agent_lost": LostPolicy, "retry": RetryPolicy,
+    "ends_with": EndPolicy, **dict.fromkeys(_FLAGS, bool)}  # fmt: skip
+_TUPLE_KINDS: Mapping[str, type] = {
+    "kernels": KernelSpec, "partitions": Partition, "mounts": Mount, "ports": ServicePort,
+    **dict.fromkeys(("dependencies", "secrets", "gates", "array_dependencies"), str),
+}  # fmt: skip
 _SESSION_FIELDS = tuple(one.name for one in fields(SessionSpec))
+
+
+def _check_types(spec: SessionSpec, what: str) -> None:
+    for check, kinds in ((require_kind, _FIELD_KINDS), (require_tuple, _TUPLE_KINDS)):
+        for name, kind in kinds.items():
+            check(getattr(spec, name), kind, what=what, field=name)

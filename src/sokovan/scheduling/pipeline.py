@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
@@ -24,7 +25,7 @@ from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
-from sokovan.scheduling.engine.timing.back_off import back_off
+from sokovan.scheduling.engine.timing.back_off import back_off, comes_first
 from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
@@ -83,7 +84,7 @@ class SchedulingCycle:
         self._sequencer = registry.sequencer(profile.sequencer)
         self._extensions = Extensions(registry.plugin(name) for name in profile.plugins)
         _refuse_duplicates(snapshot)
-        slots = {kernel.slots for session in snapshot.sessions for kernel in session.kernels}
+        slots = _requested_slots(snapshot.sessions)
         best_effort = BestEffortUsage(snapshot) if NO_SLOTS in slots else None
         self._workspace = Workspace(
             snapshot.agents,
@@ -173,7 +174,6 @@ class SchedulingCycle:
         return (*released, *self._moving, *(() if calendar is None else calendar.reservations()))
 
     def _allocate(self, sessions: Sequence[PendingSession], outcome: AllocateOutcome) -> None:
-        reserved = {reservation.session_id for reservation in self._snapshot.reservations}
         candidates = [pending for pending in sessions if pending.reason is None and pending.batches]
         refused = [pending for pending in sessions if pending.batches and may_borrow(pending)]
         system = [pending for pending in candidates if pending.session.session_type is SessionType.SYSTEM]
@@ -181,10 +181,25 @@ class SchedulingCycle:
             # Before all others, whatever their queue, priority or reservation.
             Allocate(self._context, self._admission, outcome, self._new_queue).run(system)
             candidates = [one for one in candidates if one.session.session_type is not SessionType.SYSTEM]
-        first = [pending for pending in candidates if pending.session.session_id in reserved]
+        served_first = self._served_first(candidates)
+        first = [pending for pending in candidates if pending.session.session_id in served_first]
         first.sort(key=lambda pending: (-pending.session.priority, pending.rank))
-        rest = [pending for pending in candidates if pending.session.session_id not in reserved]
+        rest = [pending for pending in candidates if pending.session.session_id not in served_first]
         Allocate(self._context, self._admission, outcome, self._new_queue).run(rest, first=first, refused=refused)
+
+    def _served_first(self, candidates: Sequence[PendingSession]) -> set[str]:
+        """The sessions that hold a reservation, and those that were evicted in vain.
+
+        Of these only such as no other of their queue could evict again at once.
+        """
+        found: set[str] = {reservation.session_id for reservation in self._snapshot.reservations}
+        back = [one for one in candidates if comes_first(one.session, self._snapshot.now_ms)]
+        if back:
+            highest: dict[str, int] = {}
+            for one in candidates:
+                highest[one.node.name] = max(one.session.priority, highest.get(one.node.name, one.session.priority))
+            found.update(one.session.session_id for one in back if one.session.priority >= highest[one.node.name])
+        return found
 
     def evicting_engine(self, outcome: AllocateOutcome | None = None) -> EvictingEngine:
         """The parts of the cycle that evictions work on."""
@@ -198,19 +213,18 @@ class SchedulingCycle:
         nominations = _nominations(self._snapshot.reservations)
         batching = BatchingContext(self._table, nominations, self._kernel_key(), self._batch_equal())
         requested: Counter[tuple[str, Shape]] = Counter()
-        used: Counter[tuple[str, Shape]] = Counter()
-        running = self._table.running = []
+        running, charges, shape_of = self._table.running, list[str](), self._table.of
+        running.clear()
         sessions = {}
         for session in self._snapshot.sessions:
-            waits, charged = False, session.charged
+            waits, charged, before = False, session.charged, len(running)
             for kernel in session.kernels:
                 if kernel.agent is None:
                     waits = True
                 elif not kernel.releasing:
                     # A kernel being released no longer counts as usage of its queue.
-                    shape = self._table.of(kernel)
-                    running.append(shape)
-                    used[charged, shape] += 1
+                    running.append(shape_of(kernel))
+            charges.extend(repeat(charged, len(running) - before))
             if waits:
                 pending = self._pending_session(session, self._queue_usage.node(charged), batching)
                 sessions[session.session_id] = pending
@@ -219,7 +233,7 @@ class SchedulingCycle:
                 if not cannot_run and (session.array_limit is None or self._arrays.may_request(session)):
                     for batch in pending.batches:
                         requested[session.queue, batch.shape] += len(batch.kernels)
-        self._settle_queues(requested, used)
+        self._settle_queues(requested, Counter(zip(charges, running, strict=True)))
         ranked = self._sequenced([pending.session for pending in sessions.values()])
         system = [session for session in ranked if session.session_type is SessionType.SYSTEM]
         if system:
@@ -355,6 +369,12 @@ def _shape_table(workspace: Workspace, profile: SchedulingProfile, snapshot: Sys
         now_ms=snapshot.now_ms,
         affinity=AffinityIndex(snapshot.sessions, workspace),
     )
+
+
+def _requested_slots(sessions: Sequence[SessionWorkload]) -> set[ResourceSlot]:
+    # Many kernels share one object: those are compared by identity first, which needs no hash of their amounts.
+    shared = {id(kernel.slots): kernel.slots for session in sessions for kernel in session.kernels}
+    return set(shared.values())
 
 
 def _requested_ports(sessions: Sequence[SessionWorkload]) -> set[int]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from sokovan.domain.ids import AgentId, KernelId, QueueName, SessionId
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE, EvictionCost
 from sokovan.scheduling.snapshot import Reservation
 from sokovan.scheduling.trace import DecisionTrace, Verdict
 
@@ -26,7 +27,10 @@ class Placement(NamedTuple):
 class Eviction(NamedTuple):
     """A running kernel to stop, to make room for another session.
 
-    `action` is the one that chose it, `lost_s` the work that it loses in slot seconds.
+    `action` is the one that chose it, `lost_s` the work that it loses in slot seconds. By `rule`
+    it may be evicted. `cost` is that of all victims of the session, `runner_up` that of the
+    next best set, if the search compared one. It ends `notice_ms` after its notice at the latest; None
+    for the grace period of its session.
     """
 
     kernel_id: KernelId
@@ -35,6 +39,10 @@ class Eviction(NamedTuple):
     for_session: SessionId
     action: str = ""
     lost_s: int = 0
+    rule: str = ""
+    cost: EvictionCost | None = None
+    runner_up: EvictionCost | None = None
+    notice_ms: int | None = None
 
 
 class Relocation(NamedTuple):
@@ -46,6 +54,9 @@ class Relocation(NamedTuple):
     agent_id: AgentId
     for_session: SessionId
     lost_s: int = 0
+    cost: EvictionCost | None = None
+    runner_up: EvictionCost | None = None
+    notice_ms: int | None = None
 
 
 class QueueShare(NamedTuple):
@@ -94,7 +105,18 @@ class SchedulingPlan:
     def moved_kernels(self) -> list[Eviction]:
         """The kernels that move, as evictions from where they run."""
         return [
-            Eviction(one.kernel_id, one.session_id, one.from_agent, one.for_session, "consolidate", one.lost_s)
+            Eviction(
+                one.kernel_id,
+                one.session_id,
+                one.from_agent,
+                one.for_session,
+                CONSOLIDATE,
+                one.lost_s,
+                "move",
+                one.cost,
+                one.runner_up,
+                one.notice_ms,
+            )
             for one in self.moves
         ]
 

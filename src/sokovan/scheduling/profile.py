@@ -12,12 +12,13 @@ from sokovan.domain.checks import require_int
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidSpec, nearest
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE, PREEMPT, RECLAIM
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 ACTIONS = ("enqueue", "allocate", "backfill")
 # Actions that evict. A scaling group runs those only if it names them.
-EVICTING_ACTIONS = ("preempt", "reclaim", "consolidate")
+EVICTING_ACTIONS = (PREEMPT, RECLAIM, CONSOLIDATE)
 # Every time at which room is held costs a column per slot and agent.
 RESERVE_DEPTH_MAX = 64
 SHARD_MODES = ("none", "soft", "hard")

@@ -87,7 +87,8 @@ class SessionWorkload:
     `time_limit_ms` and `grace_ms` at most. It should have ended at `deadline_ms`. It runs on
     the agents of `booking`, if it names one. With `borrow` it may run on what a queue is
     guaranteed and does not use; `loan` is the queue that lends it that. It is not evicted
-    while it is `starting`; `evictions_ms` are the times of its evictions of the last day.
+    while it is `starting`; `evictions_ms` are the times of its evictions of the last day. The
+    session that it was evicted for last does not need the room that is free since `room_back_ms`.
     With `migratable` it may be moved; `moved_ms` is the last time. It saves its work every
     `saves_every_ms` or more often, whether it reports that or not.
     """
@@ -121,6 +122,7 @@ class SessionWorkload:
     loan: QueueName | None = None
     starting: bool = False
     evictions_ms: tuple[int, ...] = ()
+    room_back_ms: int | None = None
     migratable: bool = False
     saves_every_ms: int | None = None
     moved_ms: int | None = None
@@ -132,7 +134,10 @@ class SessionWorkload:
 
     def ends_by(self, started_ms: int) -> int:
         """The time by which it has ended if it starts at a time; NEVER without a limit."""
-        return NEVER_MS if self.time_limit_ms is None else started_ms + max(1, self.time_limit_ms + self.grace_ms)
+        if self.time_limit_ms is None:
+            return NEVER_MS
+        longest = self.time_limit_ms + self.grace_ms
+        return started_ms + (longest if longest > 0 else 1)
 
     @property
     def waits(self) -> bool:

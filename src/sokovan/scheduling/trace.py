@@ -48,6 +48,7 @@ class Code(StrEnum):
     QUEUE_INVALID = "QUEUE_INVALID"
     RESERVED_FOR_GANG = "RESERVED_FOR_GANG"
     BOOKED = "BOOKED"
+    BOOKING_INVALID = "BOOKING_INVALID"
     DEADLINE_IMPOSSIBLE = "DEADLINE_IMPOSSIBLE"
     NO_NODES = "NO_NODES"
     NODES_DRAINING = "NODES_DRAINING"
@@ -105,7 +106,8 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.QUEUE_NOT_LEAF: (Advice.CHANGE, "the queue has queues below it; only leaf queues run sessions"),
     Code.QUEUE_INVALID: (Advice.BROKEN, "the queue has an invalid parent"),
     Code.RESERVED_FOR_GANG: (Advice.WAIT, "the free room is reserved for a session ahead"),
-    Code.BOOKED: (Advice.WAIT, "agents with room are booked before it would have ended, or its booking is not valid"),
+    Code.BOOKED: (Advice.WAIT, "agents with room are booked before it would have ended"),
+    Code.BOOKING_INVALID: (Advice.CHANGE, "its booking has ended, was removed, or does not permit it"),
     Code.DEADLINE_IMPOSSIBLE: (Advice.WAIT, "it can no longer end before its deadline, and waits like any other"),
     Code.NO_NODES: (Advice.ASK_ADMIN, "the scaling group has no agents"),
     Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
@@ -197,7 +199,8 @@ class Verdict(NamedTuple):
 
     `kernels_fit` of `kernels_needed` kernels would fit at this moment; `shortfall`
     is against `best_agent`, the candidate that lacks least. `ahead` names the first
-    few sessions ahead in the queue; `position` counts all of them.
+    few sessions ahead in the queue; `position` counts all of them. The first running session
+    that is protected, because it started too recently, is so until `until_ms`.
     """
 
     session_id: SessionId
@@ -210,6 +213,7 @@ class Verdict(NamedTuple):
     kernels_fit: int = 0
     kernels_needed: int = 0
     kernels_placed: int = 0
+    until_ms: int | None = None
     position: int = 0
     ahead: tuple[SessionId, ...] = ()
 

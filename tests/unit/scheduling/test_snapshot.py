@@ -30,7 +30,7 @@ OF_RUNNING = {"hypernode", "running_since_ms", "checkpoint_ms"}
 # Sessions cannot be submitted with these yet, only scenarios have them.
 TO_COME = {
     "time_limit_ms", "grace_ms", "deadline_ms", "booking", "borrow", "loan", "starting", "evictions_ms", "migratable",
-    "moved_ms", "saves_every_ms",
+    "moved_ms", "saves_every_ms", "room_back_ms",
 }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class ClaimRefused(InvalidInput):
     """An agent reports more than its join token granted."""
 
     code = "claim-refused"
-    hint = "remove the agent, and join the machine again with a token that grants it"
+    hint = "stop the agent, and join again on the same machine under the same name, with a token that grants it"
 
 
 @dataclass(frozen=True, slots=True)

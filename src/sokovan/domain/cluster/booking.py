@@ -63,7 +63,7 @@ class Booking:
             raise InvalidSpec(what=what, field="to", value=self.to_ms, problem="must be after its beginning")
         require_slots(self.slots, what=what, field="slots")
         if bool(self.agents or self.slots) == (self.hypernode is not None):
-            problem = "needs either agents, slots or a hypernode"
+            problem = "needs agents, slots or a hypernode, and one of them only"
             raise InvalidSpec(what=what, field="agents", value=self.agents, problem=problem)
         if self.kind is BookingKind.MAINTENANCE and self.slots:
             problem = "must be empty: name the agents that are in maintenance"

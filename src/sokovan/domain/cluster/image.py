@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sokovan.domain.checks import require_slots
 from sokovan.domain.cluster.agent import DOCKER_RUNTIME, PROCESS_RUNTIME
-from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import ARCHITECTURE_DEFAULT, checked_name
+from sokovan.domain.ids import ARCHITECTURE_DEFAULT, checked_name, require_digests
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
 # Images of the process runtime need no entry in the catalog: the machine itself, and virtual environments.
 HOST_IMAGE = "host"
 _VENV = re.compile(r"venv:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,17 @@ class Image:
         checked_name(self.name, what="image")
         checked_name(self.architecture, what="architecture")
         require_slots(self.slots_min, what=f"image {self.name}", field="slots_min")
-        if self.digest is not None and not (isinstance(self.digest, str) and _DIGEST.fullmatch(self.digest)):
-            raise InvalidSpec(
-                what=f"image {self.name}",
-                field="digest",
-                value=self.digest,
-                problem="is not sha256: and 64 hexadecimal digits",
-            )
+        if self.digest is not None:
+            require_digests({self.name: self.digest}, what=f"image {self.name}")
+
+
+def image_reference(name: str, digests: Mapping[str, str]) -> str:
+    """The image that an agent is asked for: pinned, if its digest is known.
+
+    >>> image_reference("python:3.12", {"python:3.12": "sha256:09ab"})
+    'python:3.12@sha256:09ab'
+    """
+    return f"{name}@{digests[name]}" if name in digests else name
 
 
 def is_process_image(name: str) -> bool:

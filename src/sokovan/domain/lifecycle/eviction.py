@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.retry import RetryDelay
+from sokovan.domain.lifecycle.session import SessionStatus
 
 # The reasons in the history of a session that others were evicted for: at the notice, and at the end.
 TOOK_ROOM = "took-room"
 ROOM_FREED = "room-freed"
+# Notes that are about one victim each: a further one does not replace the one before.
+TAKER_NOTES = frozenset({TOOK_ROOM, ROOM_FREED})
 # The reasons in the history of the evicted: the notice, and an eviction that was withdrawn before it.
 NOTICE_GIVEN = "notice-given"
 EVICTION_WITHDRAWN = "eviction-withdrawn"
-# The action whose evictions are moves: the evicted have another place already.
-CONSOLIDATE = "consolidate"
+# The actions that evict. Evictions by CONSOLIDATE are moves: the evicted have another place already.
+PREEMPT, RECLAIM, CONSOLIDATE = "preempt", "reclaim", "consolidate"
 # The receipts that a session keeps; the oldest are dropped.
 RECEIPTS_MAX = 32
 # Evictions of the last day make the next wait longer.
@@ -35,6 +39,61 @@ class Checkpoint:
     done: bool = False
 
 
+# The rules by which kernels may be evicted: lower priority, a queue above its share, a loan that returns, a move.
+RULES = {
+    "priority": "of lower priority",
+    "share": "of a queue above its share",
+    "loan": "on loan",
+    "move": "movable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionCost:
+    """The costs of a set of victims, in the order in which sets are compared.
+
+    The set with the smallest costs is evicted.
+    `only_loans`: all are loans of the taker's queue. `priority` and `kernel_priority` are the
+    highest of the victims. The lost work is in whole slot minutes.
+    """
+
+    only_loans: bool
+    whole_gangs: int
+    queue_distance: int
+    queue_priority: int
+    priority: int
+    kernel_priority: int
+    lost_slot_minutes: int
+    kernels: int
+
+    def sentence(self) -> str:
+        """The costs as a list; queues are named only where they differ from the taker's."""
+        gangs = "no whole gang" if not self.whole_gangs else f"{self.whole_gangs} whole gang{_s(self.whole_gangs)}"
+        minutes = f"{self.lost_slot_minutes} slot minute{_s(self.lost_slot_minutes)} lost"
+        queue = f"queue distance {self.queue_distance}, queue priority {self.queue_priority}"
+        parts = (
+            "loans only" if self.only_loans else "",
+            gangs,
+            queue if self.queue_distance else "",
+            f"priority {self.priority}",
+            f"kernel priority {self.kernel_priority}" if self.kernel_priority else "",
+            minutes,
+            kernels_text(self.kernels),
+        )
+        return ", ".join(part for part in parts if part)
+
+
+def choice_text(rule: str, cost: EvictionCost | None, runner_up: EvictionCost | None) -> str:
+    """Why a set was chosen: the rule, its cost, and that of the next best.
+
+    Empty if the cost is unknown.
+    """
+    if cost is None:
+        return ""
+    second = f"; the next best: {runner_up.sentence()}" if runner_up is not None else ""
+    return f"chosen ({RULES.get(rule, rule)}) by cost: {cost.sentence()}{second}"
+
+
 @dataclass(frozen=True, slots=True)
 class EvictionReceipt:
     """One eviction: what it took from a session, for whom, and what was lost.
@@ -48,7 +107,9 @@ class EvictionReceipt:
     lost. `ran_since_ms` is when a session that waits again after its end began to run; None if
     it does not, or if kernels of it were starting. `noticed_ms` is when its kernels were about
     to get their notice: before, it can be spared. `exits` are the codes of kernels that had
-    ended by themselves before it, and are gone.
+    ended by themselves before it, and are gone. `for_name` is the name of `for_session`.
+    `rule` is that by which its kernels could be evicted; `cost` is that of all victims of the
+    taker, `runner_up` that of the next best set, if one was compared.
     """
 
     number: int
@@ -70,6 +131,14 @@ class EvictionReceipt:
     noticed_ms: int | None = None
     saves_every_s: int | None = None
     exits: tuple[tuple[str, int], ...] = ()
+    for_name: str = ""
+    rule: str = ""
+    cost: EvictionCost | None = None
+    runner_up: EvictionCost | None = None
+
+    def taker_named_to(self, reader: str) -> str:
+        """The session for which it was, by its name; empty if it is of another user."""
+        return (self.for_name or self.for_session) if self.for_user == reader else ""
 
     @property
     def is_open(self) -> bool:
@@ -126,6 +195,29 @@ class EvictionReceipt:
         }
 
 
+class TakerState(NamedTuple):
+    """Whether a session that others were evicted for still waits."""
+
+    status: str
+    scheduled_ms: int | None
+    ended_ms: int | None
+
+
+def room_back_ms(evictions: Sequence[EvictionReceipt], taker: TakerState | None) -> int | None:
+    """When the room of an evicted session was free that its taker did not need.
+
+    The `taker` of its last eviction was withdrawn, or placed elsewhere before the room was free. None if it took the
+    room, or waits for it; and while the evicted kernels end.
+    """
+    counted = recent(evictions)
+    freed_ms = counted[-1].ended_ms if counted else None
+    if taker is None or freed_ms is None:
+        return None
+    if taker.status == SessionStatus.CANCELLED:
+        return max(freed_ms, taker.ended_ms or 0)
+    return freed_ms if taker.scheduled_ms is not None and taker.scheduled_ms < freed_ms else None
+
+
 def waits_until_ms(evictions: Sequence[EvictionReceipt]) -> int:
     """When a session that was evicted may be placed again; 0 if it never was.
 
@@ -140,6 +232,15 @@ def recent(evictions: Sequence[EvictionReceipt]) -> Sequence[EvictionReceipt]:
     taken = [one for one in evictions if not one.is_move]
     last_ms = taken[-1].at_ms if taken else 0
     return [one for one in taken if last_ms - one.at_ms < _COUNTED_MS]
+
+
+def notice_ms(grace_ms: int, return_s: int | None) -> int:
+    """The time from a notice to the end: the grace period, or what a lender waits."""
+    return grace_ms if return_s is None else min(grace_ms, return_s * 1000)
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def kernels_text(count: int) -> str:

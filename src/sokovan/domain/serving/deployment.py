@@ -79,7 +79,8 @@ class DeploymentSpec:
     def __post_init__(self) -> None:
         checked_name(self.deployment_id, what="deployment")
         if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
-            raise InvalidName(what="deployment", name=self.name)
+            hint = "use 1 to 63 letters, digits and . _ - beginning with a letter or digit"
+            raise InvalidName(what="deployment", name=self.name, hint=hint)
         checked_name(self.queue, what="queue")
         if self.scaling_group is not None:
             checked_name(self.scaling_group, what="scaling group")

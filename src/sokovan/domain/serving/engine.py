@@ -19,6 +19,7 @@ from sokovan.domain.errors import InvalidInput, InvalidSpec, nearest, quoted
 from sokovan.domain.ids import checked_name
 from sokovan.domain.serving.health import is_health_path
 
+LOOPBACK = "127.0.0.1"
 # Stands for the leased port in the command and the variables of a replica.
 PORT_MARK = "{port}"
 # Name of the service port that every replica leases; its number is in SOKOVAN_PORT_SERVE.

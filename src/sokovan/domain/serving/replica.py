@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from sokovan.domain.checks import require_int
 from sokovan.domain.ids import AgentId, KernelId, checked_name
 from sokovan.domain.lifecycle.retry import RetryDelay
+from sokovan.domain.records import ENDED_BY_USER
 
 PORT_RANGE = (1, 65_535)
 # The delay before the next attempt at a place, after failures in a row.
 RESTART_DELAY = RetryDelay(first_ms=10_000, most_ms=300_000)
+# The reason of replicas that end again and again; deployments and routes report it.
+CRASH_LOOP = "crash-loop"
 # So many failures of a revision within the window stop further attempts until one of them is older.
 # Each replica that serves forgives one more: a large deployment that loses a machine starts others at once.
 CRASHES_MAX, CRASH_WINDOW_MS = 3, 600_000
+# Ends of sessions that say nothing about their engine: by its agent, for other sessions, by a user.
+_OTHERS_DOING = frozenset({"agent-lost", "kernel-lost", "preempted", "reclaimed", *ENDED_BY_USER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,11 @@ class Endpoint:
     def endpoint_id(self) -> str:
         """The name under which proxies report it."""
         return f"{self.kernel_id}.{self.attempt}"
+
+
+def is_own_failure(reason_code: str) -> bool:
+    """Whether the end of a replica counts as a failure of its revision."""
+    return reason_code not in _OTHERS_DOING
 
 
 def is_crash_loop(failed_at_ms: Sequence[int], now_ms: int, *, serving: int = 0) -> bool:

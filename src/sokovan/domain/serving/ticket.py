@@ -1,6 +1,6 @@
 """Tickets, which let a proxy reach the port of one kernel through its agent.
 
-A manager derives a key for each agent and tells it. A ticket is made of that key, so that an
+A manager derives a key for each agent and sends it. A ticket is made of that key, so that an
 agent can check it without a record of it, also after a restart.
 """
 

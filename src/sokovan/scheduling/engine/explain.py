@@ -142,8 +142,9 @@ class Explainer:
             summary, checks = f"{summary}; {faults}", (*checks, Check("devices", "short", faults))
         need = pending.need()
         verdict = Verdict(
-            pending.session.session_id, code, summary, checks, kernels_fit=pending.kernels_fit, kernels_needed=need
-        )
+            pending.session.session_id, code, summary, checks, kernels_fit=pending.kernels_fit, kernels_needed=need,
+            until_ms=reason.until_ms if code is Code.VICTIMS_PROTECTED else None,
+        )  # fmt: skip
         if reason.shape is None:
             return verdict
         error, never = self._fit_error(reason.shape), code is Code.NEVER_FITS

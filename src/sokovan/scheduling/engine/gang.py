@@ -9,7 +9,8 @@ still be enough (NeedContinueAllocating). Rolling back is left to the caller.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +27,7 @@ from sokovan.scheduling.engine.pending_session import (
     TentativeKernel,
 )
 from sokovan.scheduling.engine.shapes import Shape
-from sokovan.scheduling.engine.statement import Statement
+from sokovan.scheduling.engine.statement import Statement, TrialChanges
 from sokovan.scheduling.engine.timing.calendar import Calendar
 from sokovan.scheduling.engine.topology_search import TopologySearch
 from sokovan.scheduling.engine.usage.best_effort_usage import BestEffortUsage
@@ -76,6 +77,23 @@ class CycleContext:
         """Count the best-effort kernels among those that were placed."""
         if self.best_effort is not None:
             self.best_effort.count(session, sum(batch.best_effort for batch, _, _ in placed))
+
+    @contextmanager
+    def tried(self, pending: PendingSession) -> Iterator[TrialChanges]:
+        """Try a session; unless the trial is `kept`, its end undoes all changes.
+
+        It does not use the FitError cache, and the session has its reason of before afterwards.
+        """
+        reason, kernels_fit, releases = pending.reason, pending.kernels_fit, self.workspace.releases
+        cache, self.fit_error_cache = self.fit_error_cache, None
+        trial = TrialChanges(self.workspace, self.choice)
+        try:
+            yield trial
+        finally:
+            pending.reason, self.fit_error_cache = reason, cache
+            if not trial.kept:
+                trial.roll_back()
+                pending.kernels_fit, self.workspace.releases = kernels_fit, releases
 
     @property
     def all_agents(self) -> range:

@@ -31,7 +31,7 @@ class PendingReason(NamedTuple):
     """Why a session got no (more) kernels in its last placement attempt.
 
     `code` is None if no agent has room: the Explainer picks the code at the end of the
-    cycle, from the FitError of `shape`.
+    cycle, from the FitError of `shape`. Something of it changes at `until_ms` by itself.
     """
 
     code: Code | None
@@ -40,6 +40,7 @@ class PendingReason(NamedTuple):
     topology: bool = False
     checks: tuple[Check, ...] = ()
     refusal: QueueRefusal | None = None  # formatted only if the verdict needs it
+    until_ms: int | None = None
 
 
 class KernelBatch:

@@ -95,7 +95,7 @@ class Shape:
         nothing, blocks = np.zeros_like(request), np.zeros(workspace.blocks * len(request), np.int64)
         self.both: Ints = np.concatenate((request, request, blocks))
         self.later: Ints = np.concatenate((nothing, request, blocks))
-        # What an evicted kernel releases; its ports rest first.
+        # The amounts that an evicted kernel releases; its ports rest first.
         self.released: Ints = self.later.copy()
         self.released[[column + workspace.width for column in workspace.port_column.values()]] = 0
         self.columns: Ints = np.flatnonzero(request)

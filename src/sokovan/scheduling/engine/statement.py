@@ -1,8 +1,8 @@
 """Statement: tentative placements on the workspace, committed or rolled back.
 
 Takes kernels and the agents chosen for them. Gives the lists `placed` and
-`reserved`, with the room they need taken from the workspace. `attempt` is the only
-place in the engine that checkpoints, tries and rolls back.
+`reserved`, with the room they need taken from the workspace. `attempt` checkpoints, tries
+and rolls back one Statement; TrialChanges rolls back a trial, which may have several.
 """
 
 from __future__ import annotations
@@ -131,6 +131,30 @@ class Statement:
         """Keep everything; a later rollback undoes nothing."""
         operations, self._operations = tuple(self._operations), []
         return operations
+
+
+class TrialChanges:
+    """The Statements of one trial and other changes; `kept`, or undone at its end."""
+
+    def __init__(self, workspace: Workspace, choice: AgentChoice) -> None:
+        self._workspace, self._choice = workspace, choice
+        self._undo: list[Callable[[], None]] = []
+        self.kept = False
+
+    def statement(self) -> Statement:
+        """A Statement that is rolled back with the trial."""
+        statement = Statement(self._workspace, self._choice)
+        self._undo.append(statement.rollback)
+        return statement
+
+    def undo_with(self, undo: Callable[[], None]) -> None:
+        """Call `undo` if the trial is not kept, after all that follows was undone."""
+        self._undo.append(undo)
+
+    def roll_back(self) -> None:
+        """Undo everything, last one first."""
+        for undo in reversed(self._undo):
+            undo()
 
 
 def _count_many(shape: Shape, agents: Ints, counts: Ints) -> None:

@@ -95,7 +95,9 @@ class TopologySearch:
             keep = (tier.lows >= low) & (tier.highs <= high)
             if first is not None and last is not None:
                 keep &= (tier.lows <= first) & (tier.highs > last)
-            if keep.any():
+            if keep.all():
+                found.append(tier)
+            elif keep.any():
                 chosen = np.flatnonzero(keep)
                 names = tuple(tier.names[index] for index in chosen)
                 found.append(Tier(names, tier.lows[chosen], tier.highs[chosen]))

@@ -228,11 +228,16 @@ class Workspace:
             idle[:, columns] = future[:, columns] = [self._free_ports(agent) for agent in self.agents]
         busy = [index for index, agent in enumerate(self.agents) if agent.kernel_count or agent.occupied_slots]
         if busy:
-            agents = [self.agents[index] for index in busy]
-            used = np.array([self._used_row(one) for one in agents], np.int64)
+            used = np.array([self._used_row(self.agents[index]) for index in busy], np.int64)
             idle[busy] -= used
-            future[busy] += np.array([self._released_row(one) for one in agents], np.int64) - used
+            future[busy] -= used
+        if releasing := [index for index in busy if self._releases(self.agents[index])]:
+            future[releasing] += np.array([self._released_row(self.agents[index]) for index in releasing], np.int64)
         return np.hstack((idle, future))
+
+    def _releases(self, agent: AgentInfo) -> bool:
+        best_effort = self._best_effort is not None and self._best_effort.releasing[agent.agent_id] > 0
+        return bool(agent.releasing_count or agent.releasing_slots or best_effort)
 
     def _used_row(self, agent: AgentInfo) -> list[int]:
         count = 0 if self._best_effort is None else self._best_effort.on_agents[agent.agent_id]

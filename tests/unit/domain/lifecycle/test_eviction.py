@@ -9,10 +9,15 @@ import pytest
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.eviction import (
     Checkpoint,
+    EvictionCost,
     EvictionReceipt,
+    TakerState,
+    choice_text,
     kernels_text,
     named_to,
+    notice_ms,
     recent,
+    room_back_ms,
     waits_until_ms,
 )
 
@@ -45,6 +50,45 @@ def test_a_session_that_was_never_evicted_does_not_wait() -> None:
 def test_the_wait_doubles_with_each_eviction_up_to_ten_minutes(times: int, wait_s: int) -> None:
     evictions = [receipt(1_000_000 * number, number) for number in range(1, times + 1)]
     assert waits_until_ms(evictions) == evictions[-1].at_ms + wait_s * 1000
+
+
+def test_a_choice_is_told_with_what_it_costs_and_the_next_best() -> None:
+    cost = EvictionCost(
+        only_loans=False, whole_gangs=1, queue_distance=2, queue_priority=3, priority=0, kernel_priority=4,
+        lost_slot_minutes=1, kernels=2,
+    )  # fmt: skip
+    loans = replace(cost, only_loans=True, whole_gangs=0, queue_distance=0, kernel_priority=0, lost_slot_minutes=5)
+    assert choice_text("share", cost, loans) == (
+        "chosen (of a queue above its share) by cost: 1 whole gang, queue distance 2, queue priority 3, priority 0, "
+        "kernel priority 4, 1 slot minute lost, 2 kernels; the next best: loans only, no whole gang, priority 0, "
+        "5 slot minutes lost, 2 kernels"
+    )
+    assert choice_text("share", None, None) == ""
+
+
+def test_a_kernel_ends_after_its_grace_period_or_when_its_lender_needs_it() -> None:
+    assert [notice_ms(9000, one) for one in (None, 5, 20)] == [9000, 5000, 9000]
+
+
+@pytest.mark.parametrize(
+    ("taker", "back_ms"),
+    [
+        (None, None),
+        (TakerState("pending", None, None), None),
+        (TakerState("running", 2000, None), None),  # it has the room
+        (TakerState("terminated", 2500, 9000), None),
+        (TakerState("running", 1999, None), 2000),  # it was placed elsewhere
+        (TakerState("cancelled", None, 1500), 2000),
+        (TakerState("cancelled", None, 2500), 2500),
+    ],
+)
+def test_the_room_returns_if_its_taker_was_withdrawn_or_placed_elsewhere(
+    taker: TakerState | None, back_ms: int | None
+) -> None:
+    ended = receipt(1000).ended(2000, None)
+    assert room_back_ms([ended], taker) == back_ms
+    assert room_back_ms([receipt(1000)], TakerState("cancelled", None, 1500)) is None
+    assert room_back_ms([], TakerState("cancelled", None, 1500)) is None
 
 
 def test_evictions_of_an_earlier_day_do_not_make_the_wait_longer() -> None:

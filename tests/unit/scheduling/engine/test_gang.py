@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId
 from sokovan.scheduling.engine.gang import KernelPlacer
-from sokovan.scheduling.engine.pending_session import PendingSession
+from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.quick import at_most
 from tests.unit.scheduling.engine.builders import EngineParts, agent, agents, gang, kernel, queue, session
+from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
+from tests.unit.scheduling.little_cluster import session as waiting_session
 
 
 @dataclass
@@ -251,3 +253,51 @@ def test_filling_many_kernels_by_array_equals_placing_them_one_by_one(
     assert at_once.workspace.room.tobytes() == one_by_one.workspace.room.tobytes()
     assert at_once.workspace.occupancy.tobytes() == one_by_one.workspace.occupancy.tobytes()
     assert (whole.placer.misfit is None) == (single.placer.misfit is None)
+
+
+def starving() -> TakerParts:
+    return TakerParts(cluster(runs("low", "a"), waiting_session("taker", priority=9)))
+
+
+def test_statements_of_a_trial_are_rolled_back_with_what_the_session_knew() -> None:
+    made = starving()
+    context, pending = made.engine.context, made.pending
+    room, cache = context.workspace.room.copy(), context.fit_error_cache
+    with context.tried(pending) as trial:
+        assert context.fit_error_cache is None
+        trial.statement().evict(made.table.shapes[0], 0)
+        pending.reason, pending.kernels_fit = PendingReason(Code.PLUGIN_FAILED), 7
+        before = context.workspace.releases
+    assert before
+    assert context.workspace.room.tolist() == room.tolist()
+    assert not context.workspace.releases
+    known: tuple[object, int] = (pending.reason, pending.kernels_fit)
+    assert known == (None, 0)
+    assert context.fit_error_cache is cache
+
+
+def test_a_trial_that_is_kept_keeps_its_changes_but_not_the_reason() -> None:
+    made = starving()
+    context, undone = made.engine.context, list[str]()
+    with context.tried(made.pending) as trial:
+        trial.undo_with(lambda: undone.append("usage"))
+        trial.statement().evict(made.table.shapes[0], 0)
+        made.pending.reason = PendingReason(Code.PLUGIN_FAILED)
+        trial.kept = True
+    assert context.workspace.releases
+    known: tuple[object, object] = (made.pending.reason, undone)
+    assert known == (None, [])
+
+
+def test_changes_are_undone_last_one_first_after_an_exception() -> None:
+    made, undone = starving(), list[str]()
+
+    def fails() -> None:
+        with made.engine.context.tried(made.pending) as trial:
+            trial.undo_with(lambda: undone.append("first"))
+            trial.undo_with(lambda: undone.append("second"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert undone == ["second", "first"]

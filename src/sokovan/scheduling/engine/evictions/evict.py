@@ -12,35 +12,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
-from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE
 from sokovan.domain.session import Preemption
 from sokovan.scheduling.engine.allocate import AllocateOutcome
+from sokovan.scheduling.engine.evictions.choices import ChosenVictims, Memo, RefusalCache, TakerRefusal
 from sokovan.scheduling.engine.evictions.moves import MoveTrial, has_scattered_room, move_cost
-from sokovan.scheduling.engine.evictions.owner_budget import OwnerBudget
 from sokovan.scheduling.engine.evictions.points import EvictionPoints, isolated
 from sokovan.scheduling.engine.evictions.rules import (
-    CONSOLIDATE,
     EvictionOptions,
     EvictionRules,
     Protected,
     first_shape,
+    without,
 )
-from sokovan.scheduling.engine.evictions.search import Rows, VictimSearch
+from sokovan.scheduling.engine.evictions.search import VictimSearch
 from sokovan.scheduling.engine.evictions.seats import SeatCounter
 from sokovan.scheduling.engine.evictions.taker import Taker
 from sokovan.scheduling.engine.evictions.trial import EvictingEngine, EvictionTrial
 from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import NO_AGENT, PendingReason, PendingSession
 from sokovan.scheduling.engine.queue_order import WaitingSessions, serve_by_queue
+from sokovan.scheduling.engine.timing.owner_budget import OwnerBudget
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
-from sokovan.scheduling.plan import Eviction
-from sokovan.scheduling.snapshot import SystemSnapshot
+from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code
 
 # The reasons with which a session may lack nothing but room or its queue's limit.
 _STARVING = frozenset({None, Code.QUEUE_OVER_SHARE, Code.QUEUE_LIMIT, Code.BEST_EFFORT, Code.VICTIMS_PROTECTED})
-
-Memo = tuple[object, ...]
 
 
 class Evictions:
@@ -53,11 +51,12 @@ class Evictions:
         self._context = engine.context
         self._points = EvictionPoints(engine.context.extensions, engine.context.queue_usage)
         self._pending: dict[str, PendingSession] = {}
-        self._refusals: dict[Memo, tuple[int, Protected]] = {}
+        self._refusals = RefusalCache()
         self._evicted: set[str] = set()
         # Takers of an earlier cycle have their victims until their reservation is redeemed or broken.
         self._holding = {one.session_id for one in snapshot.reservations if one.starts_ms is None}
         self._budget = OwnerBudget(snapshot, options.owner_budget)
+        self._counted = 0  # evictions of this cycle, without recalled kernels
 
     def run(self, action: str, sessions: Sequence[PendingSession], new_queue: Callable[[], WaitingSessions]) -> None:
         """Serve the starving sessions of all queues."""
@@ -116,9 +115,11 @@ class Evictions:
 
     def _serve_without_hold(self, action: str, pending: PendingSession) -> None:
         memo = self._memo(action, pending)
-        known = self._refusals.get(memo) if memo is not None else None
-        if known is not None and pending.session.priority <= known[0]:
-            self._refuse(action, pending, known[1])
+        known = None
+        if memo is not None:
+            known = self._refusals.of(memo, priority=pending.session.priority, need=pending.need())
+        if known is not None:
+            self._refuse(action, pending, known)
             return
         lacks_seats = memo is not None and not self._context.custom_plugins and not self._has_seats(pending)
         proof = None if lacks_seats else self._trial.fits(pending, ())
@@ -141,13 +142,15 @@ class Evictions:
             action, pending, self._table,
             levels=options.ancestor_reclaim_level, cooling=self._cooling(pending), points=self._points,
         )  # fmt: skip
-        found = self._within_budgets(pending, rules)
-        over = found is not None and len(self._outcome.evictions) + len(found) > options.evictions_per_cycle
-        if found is not None and not over and self._trial.commit(pending, found) is not None:
-            # Only now: what is not taken in the end leaves the budgets of its owners to others.
-            counted = [row for row in found if not rules.recalled[row]]
-            self._budget.spend(pending.session, self._table, counted)
-            self._record(action, pending, found)
+        chosen = self._within_budgets(pending, rules)
+        found = None if chosen is None else chosen.rows
+        counted = without(found or (), rules.recalled)  # a recall asks no budget, and spends none
+        over = bool(counted) and self._counted + len(counted) > options.evictions_per_cycle
+        if chosen is not None and not over and self._trial.commit(pending, chosen.rows) is not None:
+            # Only now: what is not taken in the end leaves the budgets to others.
+            self._counted += len(counted)
+            self._budget.spend(pending.session, self._sessions_of(counted))
+            self._record(rules, pending, chosen)
             return
         left = len(rules.candidates)
         over = over and found is not None and self._trial.fits(pending, found) is not None
@@ -155,46 +158,49 @@ class Evictions:
         protected = rules.protected._replace(**{field: left})
         if not rules.may_take() and not left:
             protected = Protected(within_share=sum(rules.protected))
+        refusal = TakerRefusal.of(rules, self._table, protected)
         if memo is not None and not protected.budget:
-            self._refusals[memo] = (pending.session.priority, protected)
-        self._refuse(action, pending, protected)
+            self._refusals.put(memo, refusal, priority=pending.session.priority, need=pending.need())
+        self._refuse(action, pending, refusal)
 
     def _cooling(self, pending: PendingSession) -> bool:
         """Whether the taker's queue gave to another one lately."""
         gave_ms = self._snapshot.gave_ms.get(pending.node.name)
         return gave_ms is not None and self._snapshot.now_ms - gave_ms < self._options.cool_down * 1000
 
-    def _within_budgets(self, pending: PendingSession, rules: EvictionRules) -> Rows | None:
+    def _within_budgets(self, pending: PendingSession, rules: EvictionRules) -> ChosenVictims | None:
         """The best set that no owner's budget excludes; a set over budget is not taken in part."""
         while len(rules.candidates):
             seats = SeatCounter(self._context, pending, rules, self._table)
             later = self._proved_later(pending, rules, seats)
             taker = Taker(rules, self._table, seats, self._trial.proofs(pending), proved_later=later)
-            found = VictimSearch(taker).best()
+            search = VictimSearch(taker)
+            found = search.best()
             if found is None:
                 return None
-            counted = [row for row in found if not rules.recalled[row]]
-            spent = self._budget.exceeded_by(pending.session, self._table, counted)
+            counted = self._sessions_of(without(found, rules.recalled))
+            spent = self._budget.exceeded_by(pending.session, counted, self._table.kernels_of)
             if not spent:
-                return found
+                return ChosenVictims.of(rules, found, search.runner_up)
             if taker.fits(found) is None:
                 return None
             rules.leave_out(spent)
         return None
 
+    def _sessions_of(self, rows: Sequence[int]) -> list[SessionWorkload]:
+        """The session of each row."""
+        return [self._table.sessions[int(self._table.session[row])].session for row in rows]
+
     def _proved_later(self, pending: PendingSession, rules: EvictionRules, seats: SeatCounter) -> bool:
         """Whether the columns propose one set at most, whose commitment is trial enough."""
         return seats.tight and pending.session.topology is None and seats.weigh_alike(rules.candidates)
 
-    def _record(self, action: str, pending: PendingSession, found: Rows) -> None:
+    def _record(self, rules: EvictionRules, pending: PendingSession, chosen: ChosenVictims) -> None:
         """Record committed evictions; their sessions are neither placed nor takers in this cycle."""
         table, taker = self._table, pending.session.session_id
-        for row in found:
-            kernel, victim = table.kernels[row], table.sessions[int(table.session[row])].session
-            lost_s = table.losses[row] // 1_000_000
-            agent = AgentId(str(kernel.agent))
-            eviction = Eviction(kernel.kernel_id, victim.session_id, agent, taker, action, lost_s)
-            self._outcome.evictions.append(eviction)
+        for one in chosen.evictions(rules, table, taker):
+            victim = table.sessions[table.index[one.session_id]].session
+            self._outcome.evictions.append(one)
             self._evicted.add(victim.session_id)
             table.keep_off(victim.session_id)
             waiting = self._pending.get(victim.session_id)
@@ -217,25 +223,34 @@ class Evictions:
         if not len(rules.candidates):
             return
         seats = SeatCounter(self._context, pending, rules, table)
-        found = VictimSearch(Taker(rules, table, seats, lambda rows: moves.fits(pending, rows))).best()
+        search = VictimSearch(Taker(rules, table, seats, lambda rows: moves.fits(pending, rows)))
+        found = search.best()
         if found is not None and move_cost(table, found, self._options) <= self._options.move_cost_max:
-            self._outcome.moves.extend(moves.commit(pending, found))
+            _, cost, second = ChosenVictims.of(rules, found, search.runner_up)
+            notices = {table.kernels[row].kernel_id: table.notice_ms(row) for row in found}
+            self._outcome.moves.extend(
+                one._replace(cost=cost, runner_up=second, notice_ms=notices.get(one.kernel_id))
+                for one in moves.commit(pending, found)
+            )
             for move in self._outcome.moves:
                 table.keep_off(move.session_id)
             table.keep_off(pending.session.session_id)
             self._refusals.clear()
 
-    def _refuse(self, action: str, pending: PendingSession, protected: Protected) -> None:
-        if not any(protected):
-            return  # there is nobody to take from: the room is what is short
-        text = f"{action} found no victims: {protected.sentence()}"
+    def _refuse(self, action: str, pending: PendingSession, refusal: TakerRefusal) -> None:
+        if not any(refusal.protected):
+            return  # there are no victims: room is what is short
+        text = f"{action} found no victims: {refusal.protected.sentence(refusal.until_ms)}"
         reason = pending.reason or PendingReason(None, shape=first_shape(pending))
         if reason.code is Code.VICTIMS_PROTECTED:
             text = f"{reason.text}; {text}"
-        pending.reason = reason._replace(code=Code.VICTIMS_PROTECTED, text=text, refusal=None)
+        until = [one for one in (reason.until_ms, refusal.until_ms) if one is not None]
+        pending.reason = reason._replace(
+            code=Code.VICTIMS_PROTECTED, text=text, refusal=None, until_ms=min(until, default=None)
+        )
 
     def _memo(self, action: str, pending: PendingSession) -> Memo | None:
-        """The facts that decide the search of a plain taker; one that failed fails for lower priority as well."""
+        """The facts that decide the search of a plain taker; the number of its kernels aside."""
         session = pending.session
         if self._points.used:
             return None  # a plugin may answer differently for each session
@@ -245,4 +260,4 @@ class Evictions:
         if not plain or pending.batches[0].nominated != NO_AGENT or pending.batches[0].shape.affinity is not None:
             return None
         owner = session.owner if pending.rules else None
-        return (action, pending.node.name, pending.batches[0].shape, pending.need(), owner, session.session_type)
+        return (action, pending.node.name, pending.batches[0].shape, owner, session.session_type)

@@ -9,6 +9,7 @@ made legal, and reprieved, dearest first, until nothing can be left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,15 @@ DOMAINS_MAX = 4
 # Rows at the beginning of an order that are looked at first, and how many times as many next.
 FIRST_ROWS = 64
 MORE = 8
+
+
+class Steps(NamedTuple):
+    """The rows of an order with which an agent gains seats, by agent and position."""
+
+    rows: Ints
+    positions: Ints
+    gains: Ints
+    units: int  # of the order
 
 
 class ManyCandidates:
@@ -50,18 +60,19 @@ class ManyCandidates:
         if not self._seats.demand or self._seats.anywhere:
             return [everything]
         order = UnitOrder(self._taker, self._rules.candidates, largest_first=largest_first)
+        demand = [(shape, count, self._steps(shape, order)) for shape, count in self._seats.demand]
         priced = []
         for number, tier in enumerate(self._seats.tiers):
-            prices = np.max([self._prices(shape, count, order, number) for shape, count in self._seats.demand], axis=0)
+            prices = np.max([self._prices(shape, count, steps, number) for shape, count, steps in demand], axis=0)
             for index in np.flatnonzero(prices < order.units):
                 low, high = int(tier.lows[index]), int(tier.highs[index])
                 priced.append((int(prices[index]), number, tier.names[index], range(low, high)))
         return [agents for *_, agents in sorted(priced, key=lambda item: item[:3])[:DOMAINS_MAX]]
 
-    def _prices(self, shape: Shape, count: int, order: UnitOrder, number: int) -> Ints:
+    def _prices(self, shape: Shape, count: int, steps: Steps, number: int) -> Ints:
         """For each HyperNode of a tier, the position of the unit with which it has enough seats."""
         tier, base = self._seats.tiers[number], self._seats.base(shape)
-        rows, positions, gains = self._steps(shape, order)
+        rows, positions, gains, units = steps
         prefix = np.concatenate(([0], base.cumsum()))
         lacking = count - (prefix[tier.highs] - prefix[tier.lows])
         by_low = np.argsort(tier.lows, kind="stable")
@@ -72,7 +83,7 @@ class ManyCandidates:
         domain, positions, gains = domain[inside], positions[inside], gains[inside]
         sort = np.lexsort((positions, domain))
         domain, positions, gains = domain[sort], positions[sort], gains[sort]
-        prices = np.full(len(tier.names), order.units, np.int64)
+        prices = np.full(len(tier.names), units, np.int64)
         total = gains.cumsum()
         starts = np.searchsorted(domain, np.arange(len(tier.names)), side="left")
         before = np.concatenate(([0], total))[starts]
@@ -82,8 +93,8 @@ class ManyCandidates:
         prices[lacking <= 0] = -1
         return prices
 
-    def _steps(self, shape: Shape, order: UnitOrder) -> tuple[Ints, Ints, Ints]:
-        """The rows with which an agent gains seats: rows, positions and gains, by agent and position."""
+    def _steps(self, shape: Shape, order: UnitOrder) -> Steps:
+        """The rows with which an agent gains seats of a shape."""
         rows, positions = order.rows, order.positions
         if not self._table.placed:
             keep = self._table.agent[rows] >= 0
@@ -100,7 +111,7 @@ class ManyCandidates:
         before[first] = self._seats.base(shape)[agents[first]]
         gains = seats - before
         gained = gains > 0
-        return rows[gained], positions[gained], gains[gained]
+        return Steps(rows[gained], positions[gained], gains[gained], order.units)
 
     def _in_domain(self, agents: range, *, largest_first: bool) -> list[int] | None:
         """A set that is enough with the taker on these agents."""
@@ -165,7 +176,7 @@ class ManyCandidates:
         """The position of the unit with which these agents have enough seats for one shape."""
         [(shape, count)] = self._seats.demand
         lacking = count - int(self._seats.base(shape)[agents.start : agents.stop].sum())
-        rows, positions, gains = self._steps(shape, order)
+        rows, positions, gains, _ = self._steps(shape, order)
         if len(agents) < len(self._seats.base_rows):
             inside = (self._table.agent[rows] >= agents.start) & (self._table.agent[rows] < agents.stop)
             positions, gains = positions[inside], gains[inside]
@@ -182,7 +193,7 @@ class ManyCandidates:
         rows, positions = first.rows, first.positions
         needed = np.zeros(last + 1, bool)
         for shape, _ in self._seats.demand:
-            gained_rows, gained_at, _ = self._steps(shape, first)
+            gained_rows, gained_at, *_ = self._steps(shape, first)
             # All rows of an agent up to its last gain are needed for it.
             until = np.full(len(self._seats.base_rows), -1, np.int64)
             np.maximum.at(until, table.agent[gained_rows], gained_at)

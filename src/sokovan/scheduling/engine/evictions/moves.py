@@ -1,8 +1,9 @@
 """MoveTrial: proves that a session fits if others move, and these as well.
 
-Takes a session and the rows of running kernels. One Statement takes these off their agents
-and places the session; further ones place every kernel that moves again, without victims.
-A set with a session that would come back to its own agents is refused.
+Takes a session and the rows of running kernels. Gives a proof, or on commit the places that
+the kernels move to. One Statement takes these off their agents and places the session;
+further ones place every kernel that moves again, without victims. A set with a session that
+would come back to its own agents is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sokovan.scheduling.engine.evictions.trial import EvictingEngine, Proof, Usa
 from sokovan.scheduling.engine.evictions.victims import VictimTable, loss_slots
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingSession
 from sokovan.scheduling.engine.placement import PlacementAttempt
-from sokovan.scheduling.engine.statement import Statement
+from sokovan.scheduling.engine.statement import Statement, TrialChanges
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.plan import Relocation
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot, agents_holding
@@ -39,25 +40,16 @@ class MoveTrial:
 
     def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> list[Relocation] | None:
         context = self._context
-        before = (pending.reason, pending.kernels_fit, context.workspace.releases)
-        cache, context.fit_error_cache = context.fit_error_cache, None
-        statements = [Statement(context.workspace, context.choice)]
         moves: list[Relocation] | None = None
-        try:
-            if self._place(pending, rows, statements[0]):
-                moves = self._placed_again(pending, rows, statements)
-        finally:
-            pending.reason, context.fit_error_cache = before[0], cache
-            if moves is None or not keep:
-                for statement in reversed(statements):
-                    statement.rollback()
-                pending.kernels_fit, context.workspace.releases = before[1:]
-            else:
-                if cache is not None:
-                    cache.clear()
-                for statement in statements[1:]:
-                    statement.commit()
-                self._engine.allocate.reserve(pending, statements[0])
+        with context.tried(pending) as trial:
+            statement = trial.statement()
+            if self._place(pending, rows, statement):
+                moves = self._placed_again(pending, rows, trial)
+            trial.kept = keep and moves is not None
+        if trial.kept:
+            if context.fit_error_cache is not None:
+                context.fit_error_cache.clear()
+            self._engine.allocate.reserve(pending, statement)
         return moves
 
     def _place(self, pending: PendingSession, rows: Sequence[int], statement: Statement) -> bool:
@@ -69,18 +61,19 @@ class MoveTrial:
         return allocate.fits(pending, statement, PlacementAttempt(pending, self._context, statement, released=True))
 
     def _placed_again(
-        self, pending: PendingSession, rows: Sequence[int], statements: list[Statement]
+        self, pending: PendingSession, rows: Sequence[int], trial: TrialChanges
     ) -> list[Relocation] | None:
         """Places for all that move; None if one has none, or would stay."""
         context, table, moves = self._context, self._table, list[Relocation]()
         for number, part in table.by_session(rows).items():
             mover = self._mover(number, part)
             usage = UsageTakenOff(context, self._engine.ledger, table, part)
-            statement = Statement(context.workspace, context.choice)
-            statements.append(statement)
+            statement = trial.statement()
             attempt = PlacementAttempt(mover, context, statement, released=True)
-            fits = not self._engine.allocate.refused(mover) and attempt.run()
-            usage.restore()
+            try:
+                fits = not self._engine.allocate.refused(mover) and attempt.run()
+            finally:
+                usage.restore()
             if not fits or len(statement.kernels) < len(part):
                 return None
             moves.extend(self._moves(pending, mover, part, statement))
@@ -108,7 +101,7 @@ class MoveTrial:
         for _, kernel, agent in statement.kernels:
             row = row_of[kernel.kernel_id]
             yield Relocation(
-                kernel.kernel_id, mover.session.session_id, AgentId(str(table.kernels[row].agent)),
+                kernel.kernel_id, mover.session.session_id, table.agent_id(row),
                 AgentId(ids[agent]), pending.session.session_id, table.losses[row] // 1_000_000,
             )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """UnitOrder: candidates as units, in the order in which they are taken.
 
-A unit is a surplus kernel, or a whole gang (a bundle). Surplus goes before bundles; among
+Takes a taker and the rows of its candidates. Gives the rows with the position of their unit:
+a surplus kernel, or a whole gang (a bundle). Surplus goes before bundles; among
 equals the nearer queue, the lower priority and the smaller loss go first. With
 `largest_first` units that release more go before those. What a unit may release depends on
 those before it only, so that the beginning of an order is made without the rest of it.
@@ -13,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sokovan.domain.lifecycle.eviction import RECLAIM
 from sokovan.scheduling.engine.evictions.queue_columns import ShareColumns
 from sokovan.scheduling.engine.evictions.taker import Taker
-from sokovan.scheduling.engine.evictions.victims import RECLAIM, VictimTable, distinct
+from sokovan.scheduling.engine.evictions.victims import VictimTable, distinct
 from sokovan.scheduling.engine.workspace import Flags, Ints
 
 # An order that so many candidates have left is made shorter.

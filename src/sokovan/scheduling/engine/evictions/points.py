@@ -1,6 +1,7 @@
 """EvictionPoints: what plugins say about takers and their victims.
 
-Takes the plugins of a cycle. Without one that overrides a point of evictions nothing is
+Takes the plugins of a cycle. Gives who may take, which rows plugins leave, and their order of
+queues. Without one that overrides a point of evictions nothing is
 asked and nothing is built. A loan that returns is not asked about: its lender was promised it.
 """
 

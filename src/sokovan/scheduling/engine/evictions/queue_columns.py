@@ -1,8 +1,9 @@
 """QueueColumns and ShareColumns: parts of the rules that do not change in a cycle.
 
-QueueColumns has what an action says of every row for all takers of one queue. ShareColumns
-has the shares of the queues that give. Neither changes while kernels are evicted; what does
-(who was touched, what a queue uses) is asked again for each taker.
+Takes the VictimTable. QueueColumns gives, for an action and a queue, the rows that takers of
+that queue may ask for; ShareColumns gives the rows whose queues use more than they deserve.
+Neither changes while kernels are evicted; what does (who was touched, what a queue uses) is
+asked again for each taker.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from sokovan.scheduling.engine.evictions.victims import PREEMPT, RECLAIM, VictimTable
+from sokovan.domain.lifecycle.eviction import PREEMPT, RECLAIM
+from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.engine.workspace import Flags, Ints

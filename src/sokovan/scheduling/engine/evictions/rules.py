@@ -10,22 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from sokovan.domain.errors import InvalidSpec
+from sokovan.domain.lifecycle.eviction import CONSOLIDATE, PREEMPT, RECLAIM
 from sokovan.scheduling.engine.evictions.points import EvictionPoints
 from sokovan.scheduling.engine.evictions.queue_columns import QueueColumns, ShareColumns, deserved, distance, relevant
-from sokovan.scheduling.engine.evictions.victims import PREEMPT, RECLAIM, VictimTable
+from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.usage.queue_usage import CAPACITY, PROPORTION, QueueNode
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.extensions import Extensions
 
-CONSOLIDATE = "consolidate"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The loss of a set is compared in whole slot minutes.
 LOSS_PER_MINUTE = 60_000_000
 
@@ -89,12 +91,16 @@ class Protected(NamedTuple):
     budget: int = 0
     would_not_fit: int = 0
 
-    def sentence(self) -> str:
-        """The counts that are not zero, as a list."""
+    def sentence(self, until_ms: int | None = None) -> str:
+        """The counts that are not zero, as a list.
+
+        The first that started too recently is protected until a time.
+        """
+        until = "" if until_ms is None else f" (until {_EPOCH + timedelta(milliseconds=until_ms):%Y-%m-%dT%H:%M:%SZ})"
         texts = {
             "priority": "not of lower priority",
             "not_preemptible": "not preemptible",
-            "run_time": "started too recently",
+            "run_time": f"started too recently{until}",
             "within_share": "within the share of the queue",
             "guarantee": "guaranteed to the queue",
             "plugin": "kept by a plugin",
@@ -138,7 +144,9 @@ class EvictionRules:
         self._mask = self._touchable()
         self._chosen = self._stages()
         chosen = self._chosen.chosen
-        # Whether each row of the table is a candidate, and the rows that are.
+        # Rows that only the minimum run time protects.
+        self.young: Flags | None = chosen & self._columns.too_young if self._columns.protects_young else None
+        # Whether each row of the table is a candidate, plugins aside, and the rows that are.
         self.is_candidate: Flags = chosen & ~self._columns.too_young if self._columns.protects_young else chosen
         self.candidates: Ints = self.is_candidate.nonzero()[0]
         if self._points.used:
@@ -271,7 +279,7 @@ class EvictionRules:
         """
         if self.action != RECLAIM:
             return True
-        rows = [row for row in rows if not self.recalled[row]]
+        rows = without(rows, self.recalled)
         gone = self._gone(rows)
         if not self._guarantees_hold(gone):
             return False
@@ -380,6 +388,11 @@ class EvictionRules:
             if any(row):
                 found[node.name] = row
         return found
+
+
+def without(rows: Iterable[int], flags: Flags) -> list[int]:
+    """The rows that do not have a flag."""
+    return [row for row in rows if not flags[row]]
 
 
 def demand_of(pending: PendingSession) -> list[tuple[Shape, int]]:

@@ -8,11 +8,12 @@ of their keys, until one holds. Many are searched by columns (see `many`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, product
+from itertools import groupby, islice, product
 
 from sokovan.scheduling.engine.evictions.many import ManyCandidates
 from sokovan.scheduling.engine.evictions.rules import VictimKey
 from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.trial import Proof
 from sokovan.scheduling.engine.evictions.victims import distinct
 from sokovan.scheduling.engine.workspace import Ints
 
@@ -20,14 +21,21 @@ from sokovan.scheduling.engine.workspace import Ints
 SETS_MAX = 1024
 _KERNELS_MAX = 10
 
+# So many sets are tried for the next best one, which is only shown.
+_RUNNERS_UP_MAX = 4
+
 Rows = tuple[int, ...]
 FullKey = tuple[VictimKey, int, int, tuple[str, ...]]
 
 
 class VictimSearch:
-    """Searches the victims of one taker."""
+    """Searches the victims of one taker.
+
+    Afterwards it has the next best set, if it compared one.
+    """
 
     def __init__(self, taker: Taker) -> None:
+        self.runner_up: Rows | None = None
         self._taker = taker
         self._rules, self._table, self._seats, self._fits, self._proved_later = taker
 
@@ -76,16 +84,25 @@ class VictimSearch:
         for _, equal in groupby(keyed, key=lambda item: item[0]):
             best: tuple[int, Rows] | None = None
             for _, _, _, rows in equal:
-                if not self._seats.enough(rows) or not self._rules.leaves_shares(rows):
-                    continue
-                proof = self._fits(rows)
+                proof = self._proof(rows)
                 if proof is not None and (best is None or proof.tier < best[0]):
                     best = (proof.tier, rows)
                     if proof.tier <= self._seats.lowest_tier:
                         break
             if best is not None:
+                self.runner_up = self._next_best(best[1], [rows for *_, rows in keyed])
                 return best[1]
         return None
+
+    def _proof(self, rows: Rows) -> Proof | None:
+        """Whether a set is enough and leaves the queues their shares."""
+        return self._fits(rows) if self._seats.enough(rows) and self._rules.leaves_shares(rows) else None
+
+    def _next_best(self, best: Rows, ordered: Sequence[Rows]) -> Rows | None:
+        """The first set after the best that would be enough as well, and does not have all of it."""
+        others = (rows for rows in ordered[ordered.index(best) + 1 :] if not set(best).issubset(rows))
+        enough = (rows for rows in others if self._seats.enough(rows))
+        return next((rows for rows in islice(enough, _RUNNERS_UP_MAX) if self._proof(rows) is not None), None)
 
     def _names(self, rows: Sequence[int]) -> tuple[str, ...]:
         return tuple(sorted(str(self._table.kernels[row].kernel_id) for row in rows))
@@ -101,6 +118,9 @@ class VictimSearch:
             if proof is None:
                 continue
             key = (self._rules.key(ordered), proof.tier, len(ordered), self._names(ordered))
-            if found is None or key < found[0]:
+            if found is None:
                 found = (key, ordered)
+            elif ordered != found[1]:
+                self.runner_up = found[1] if key < found[0] else ordered
+                found = min(found, (key, ordered))
         return None if found is None else found[1]

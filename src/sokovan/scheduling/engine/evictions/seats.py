@@ -170,7 +170,7 @@ class SeatLedger:
             if agent in agents:
                 self._room[agent] = seats.base_rows[agent].tolist()
         self._spare = int(seats.base(self._shape)[agents.start : agents.stop].sum()) - need
-        # What each queue above the taker has more than it needs, and which of them each queue is below.
+        # The surplus of each queue above the taker, and which of them each queue is below.
         self._queues = [[-amount for amount in lacking] for lacking in seats.shortage.values()]
         self._above: list[list[int]] = [
             [number for number, name in enumerate(seats.shortage) if name in [n.name for n in one.limiting_queues]]

@@ -1,4 +1,8 @@
-"""Taker: a starving session with everything that the search of its victims asks."""
+"""Taker: a starving session with everything that the search of its victims asks.
+
+Takes a session's rules, table of candidates, seats and trial. Gives them to the order of
+units, the search and the reprieve as one value.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """EvictionTrial: proves that a taker fits with a set of victims gone.
 
-Takes a taker and the rows of its victims. One Statement evicts the set and places or
+Takes a taker and the rows of its victims. Gives a Proof, or None. One Statement evicts the set and places or
 reserves the whole minimum of the taker under every rule: predicates, plugins, kernel
 places, topology, groups, and the limits of queues and owners, whose usage is asked without
 the victims. A trial leaves every number as it was; `commit` keeps them.
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from sokovan.scheduling.engine.allocate import Allocate
 from sokovan.scheduling.engine.backfill import Backfill
 from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.gang import CycleContext
-from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
+from sokovan.scheduling.engine.pending_session import PendingSession
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.statement import Statement
@@ -24,7 +25,6 @@ from sokovan.scheduling.engine.usage.owner_ledger import OwnerAccount, OwnerLedg
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.snapshot import SessionWorkload
-from sokovan.scheduling.trace import Code
 
 
 class EvictingEngine(NamedTuple):
@@ -121,30 +121,18 @@ class EvictionTrial:
         return self._run(pending, rows, keep=True)
 
     def _run(self, pending: PendingSession, rows: Sequence[int], *, keep: bool) -> Proof | None:
-        context = self._context
-        statement = Statement(context.workspace, context.choice)
-        cache, context.fit_error_cache = context.fit_error_cache, None
-        before = (pending.reason, pending.kernels_fit, context.workspace.releases)
-        usage = UsageTakenOff(context, self._ledger, self._table, rows)
-        kept, proof = False, None
-        try:
-            if statement.attempt(lambda: self._fill(pending, rows, statement)):
+        context, proof = self._context, None
+        with context.tried(pending) as trial, suppress(PluginFailed):
+            trial.undo_with(UsageTakenOff(context, self._ledger, self._table, rows).restore)
+            statement = trial.statement()
+            if self._fill(pending, rows, statement):
                 proof = Proof(self._tier(pending, statement), not statement.reserved)
-                kept = keep
-        except PluginFailed as failed:
-            pending.reason = PendingReason(Code.PLUGIN_FAILED, str(failed))
-        finally:
-            pending.reason = before[0]
-            context.fit_error_cache = cache
-            if kept:
-                # Room only shrinks in a cycle, except by evictions.
-                if cache is not None and rows:
-                    cache.clear()
-                self._allocate.reserve(pending, statement)
-            else:
-                statement.rollback()
-                usage.restore()
-                pending.kernels_fit, context.workspace.releases = before[1:]
+                trial.kept = keep
+        if trial.kept:
+            # Room only shrinks in a cycle, except by evictions.
+            if context.fit_error_cache is not None and rows:
+                context.fit_error_cache.clear()
+            self._allocate.reserve(pending, statement)
         return proof
 
     def _fill(self, pending: PendingSession, rows: Sequence[int], statement: Statement) -> bool:

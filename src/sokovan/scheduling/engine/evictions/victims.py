@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.eviction import PREEMPT, RECLAIM, notice_ms
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.pending_session import NO_AGENT
@@ -24,10 +26,6 @@ from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Flags, Ints
 from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
 
-PREEMPT = "preempt"
-RECLAIM = "reclaim"
-# A session that reports no checkpoints counts as saved this long ago at the latest.
-ASSUMED_CHECKPOINT_S = 600
 # How long the minimum of a session is not evicted after its start, by action.
 MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
@@ -75,15 +73,20 @@ class VictimSession:
         self._leads: frozenset[int] | None = None
 
     def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
-        """Whether it is starting, or runs for less than its minimum run time.
+        """Whether it is starting, or runs for less than its minimum run time."""
+        until_ms = self.young_until_ms(now_ms, min_runtime_s)
+        return self.session.starting if until_ms is None else now_ms < until_ms
+
+    def young_until_ms(self, now_ms: int, min_runtime_s: int) -> int | None:
+        """The end of its minimum run time; None if it does not run yet.
 
         The time doubles with each eviction of the last day, up to eight times.
         """
         session = self.session
         if session.starting or session.running_since_ms is None:
-            return session.starting
+            return None
         day = [at for at in session.evictions_ms if at > now_ms - DAY_MS]
-        return now_ms - session.running_since_ms < min_runtime_s * 1000 << min(len(day), 3)
+        return session.running_since_ms + (min_runtime_s * 1000 << min(len(day), 3))
 
     def keeps_gang(self, gone: Collection[int]) -> bool:
         """Whether these rows may go; any part of a broken session may."""
@@ -250,13 +253,34 @@ class VictimTable:
         lately = session.moved_ms is not None and self._now_ms - session.moved_ms < HOUR_MS
         return session.migratable and not lately and session.session_type is not SessionType.SYSTEM
 
+    def notice_ms(self, row: int) -> int:
+        """The time from the notice of a kernel to its end.
+
+        A loan has no longer than its lender waits.
+        """
+        victim = self.sessions[int(self.session[row])]
+        return notice_ms(victim.session.grace_ms, victim.node.queue.return_s if victim.session.loan else None)
+
     def young(self, action: str) -> Flags:
         """The sessions whose minimum is protected, because they run for too short a time."""
         if action not in self._young:
-            least = {node.name: _min_runtime_s(node, action) for node in self.homes}
+            least = self._min_runtimes(action)
             flags = [one.is_young(self._now_ms, least[one.session.queue]) for one in self.sessions]
             self._young[action] = np.array(flags, bool)
         return self._young[action]
+
+    def young_until_ms(self, action: str, sessions: Ints) -> int | None:
+        """The earliest end of the minimum run times of sessions.
+
+        None if none of them runs yet.
+        """
+        least = self._min_runtimes(action)
+        some = (self.sessions[number] for number in distinct(sessions).tolist())
+        ends = [one.young_until_ms(self._now_ms, least[one.session.queue]) for one in some]
+        return min((end for end in ends if end is not None), default=None)
+
+    def _min_runtimes(self, action: str) -> dict[str, int]:
+        return {node.name: _min_runtime_s(node, action) for node in self.homes}
 
     def by_session(self, rows: Iterable[int]) -> dict[int, list[int]]:
         """Rows by session."""
@@ -264,6 +288,10 @@ class VictimTable:
         for row in rows:
             found.setdefault(int(self.session[row]), []).append(row)
         return found
+
+    def agent_id(self, row: int) -> AgentId:
+        """The agent that a kernel runs on."""
+        return AgentId(str(self.kernels[row].agent))
 
     def ends(self, session: int, rows: Collection[int]) -> bool:
         """Whether these rows are all that a session runs."""

@@ -60,24 +60,13 @@ class EarliestStart:
     def _kernels_at(self, pending: PendingSession, at_ms: int) -> list[TentativeKernel]:
         """The kernels with the agents that they would start on at a time; empty if they do not fit."""
         context, workspace = self._context, self._context.workspace
-        before = (pending.reason, pending.kernels_fit)
-        cache, context.fit_error_cache = context.fit_error_cache, None
-        found: list[TentativeKernel] = []
-        try:
-            ended = self._calendar.ends.usage_ended_by(at_ms)
-            room = self._calendar.room(pending.session, at_ms)
-            with room_later(workspace, room), usage_later(context.queue_usage, ended):
-                statement = Statement(workspace, context.choice)
-                attempt = PlacementAttempt(pending, context, statement, released=True)
-
-                def fill() -> bool:
-                    pending.reason = None
-                    if self._fits(pending, statement, attempt):
-                        found.extend(statement.kernels)
-                    return False
-
-                statement.attempt(fill)
-        finally:
-            pending.reason, pending.kernels_fit = before
-            context.fit_error_cache = cache
-        return found
+        ended = self._calendar.ends.usage_ended_by(at_ms)
+        room = self._calendar.room(pending.session, at_ms)
+        with (
+            room_later(workspace, room),
+            usage_later(context.queue_usage, ended),
+            context.tried(pending) as trial,
+        ):
+            statement, pending.reason = trial.statement(), None
+            attempt = PlacementAttempt(pending, context, statement, released=True)
+            return statement.kernels if self._fits(pending, statement, attempt) else []

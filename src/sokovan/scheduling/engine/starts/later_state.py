@@ -1,6 +1,7 @@
 """Later state: a workspace and queues as they will be at another time.
 
-Both are context managers for a trial; afterwards every number is as before.
+Takes the FutureIdle of a time, and what sessions that have ended by then used. Gives context
+managers for a trial at that time; afterwards every number is as before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Calendar: room that is held from a time on, for sessions and bookings.
 
-Takes the sessions and bookings of a snapshot, and holds. Each time at which something is
+Takes the sessions and bookings of a snapshot, and holds. Gives the room that a session may
+use, and the reason of one that waits for a booking. Each time at which something is
 held is a block of the workspace. A session needs room in the blocks whose time comes before
 it would have ended, so that it uses held agents only if it ends by then, or if what is free
 then is enough for both.
@@ -24,7 +25,7 @@ from sokovan.scheduling.trace import Code
 
 # Bookings with blocks of their own, the earliest first. The others share one: their agents are kept free from the
 # time at which the first of them begins.
-BOOKINGS_MAX = 64
+BOOKING_BLOCKS_MAX = 64
 # Bookings that a verdict names.
 SHOWN_MAX = 3
 # Read without a call of Python for each of many sessions.
@@ -58,7 +59,7 @@ def blocks_of(snapshot: SystemSnapshot, depth: int) -> int:
     sessions = snapshot.sessions
     if snapshot.bookings or any(map(_BOOKING, sessions)):
         # At least one: a session whose booking is gone waits, also where nothing else is held.
-        return max(1, depth + 2 * min(len(snapshot.bookings), BOOKINGS_MAX + 1))
+        return max(1, depth + 2 * min(len(snapshot.bookings), BOOKING_BLOCKS_MAX + 1))
     return depth if set(map(_TIME_LIMIT, sessions)) - {None} else 0
 
 
@@ -81,13 +82,13 @@ class Calendar:
                 valid.append(booking)
             else:
                 self._ended.add(booking.name)
-        for booking in valid[:BOOKINGS_MAX]:
+        for booking in valid[:BOOKING_BLOCKS_MAX]:
             self._book(booking, self._agents_of(booking))
-        self._shared = {booking.name: booking for booking in valid[BOOKINGS_MAX:]}
+        self._shared = {booking.name: booking for booking in valid[BOOKING_BLOCKS_MAX:]}
         if self._shared:
             agents = sorted({at for one in self._shared.values() for at in self._agents_of(one)})
             last_ms = max(one.to_ms for one in self._shared.values())
-            self._book(replace(valid[BOOKINGS_MAX], to_ms=last_ms), agents)
+            self._book(replace(valid[BOOKING_BLOCKS_MAX], to_ms=last_ms), agents)
         # No more holds: kernels were evicted, which still count as ending in time.
         self.closed = False
 
@@ -125,14 +126,15 @@ class Calendar:
         if booking is None:
             ended = "has ended, or was given up because no session used it"
             problem = ended if session.booking in self._ended else "does not exist, or has ended"
-            return PendingReason(Code.BOOKED, f"its booking {session.booking} {problem}")
+            return PendingReason(Code.BOOKING_INVALID, f"its booking {session.booking} {problem}")
         if not booking.permits(session.owner, session.queue):
-            return PendingReason(Code.BOOKED, f"its booking {booking.name} does not permit its owner or queue")
+            problem = "does not permit its owner or queue"
+            return PendingReason(Code.BOOKING_INVALID, f"its booking {booking.name} {problem}")
         if booking.from_ms > self.now_ms:
             begins = seconds(booking.from_ms - self.now_ms)
             return PendingReason(Code.NOT_YET_BEGIN, f"its booking {booking.name} begins in {begins}")
         if booking.name in self._shared:
-            problem = f"comes after {BOOKINGS_MAX} others that have not ended"
+            problem = f"comes after {BOOKING_BLOCKS_MAX} others that have not ended"
             return PendingReason(Code.BOOKED, f"its booking {booking.name} {problem}")
         return None
 
@@ -178,7 +180,8 @@ class Calendar:
         for booking in self._bookings():
             if booking.name == session.booking:
                 outside = np.ones(len(free), bool)
-                outside[self._agents[booking.name]] = False
+                # After its end the session could not use the booking any more.
+                outside[self._agents[booking.name]] = booking.to_ms <= starts_ms
                 free[outside] = -1
             elif booking.from_ms < ends_ms and booking.to_ms > starts_ms:
                 free[self._agents[booking.name]] = -1
@@ -269,12 +272,14 @@ class Calendar:
         if not self._agents:
             return ""
         shapes = [batch.shape for batch in (*pending.batches, *pending.best_effort)]
+        own = self._agents.get(pending.session.booking)
         concerning = self._concerning(pending.session, pending.session.ends_by(self.now_ms))
         found = [
-            f"{len(agents)} agents that could hold it are {self.sentence(number)}"
+            f"{_agents_are(len(agents))} {self.sentence(number)}"
             for number, block in enumerate(self.blocks)
             if block.booking is not None and not block.inside and concerning >> number & 1
-            for agents in [self._agents[block.booking.name]]
+            for booked in [self._agents[block.booking.name]]
+            for agents in [booked if own is None else np.intersect1d(booked, own)]
             if any(shape.eligible[agents].any() for shape in shapes)
         ]
         more = f"; {len(found) - SHOWN_MAX} more bookings" if len(found) > SHOWN_MAX else ""
@@ -289,6 +294,10 @@ class Calendar:
         if block.inside:
             return f"not in its booking {block.booking.name}"
         return f"booked by {block.booking.name} {begins}"
+
+
+def _agents_are(count: int) -> str:
+    return "1 agent that could hold it is" if count == 1 else f"{count} agents that could hold it are"
 
 
 def seconds(ms: int) -> str:

@@ -7,7 +7,7 @@ they may run for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +15,8 @@ import numpy as np
 from sokovan.scheduling.engine.workspace import Ints, Workspace
 from sokovan.scheduling.snapshot import NEVER_MS, SessionWorkload, SystemSnapshot
 
-# Agent, end, amounts and queue of a kernel.
-Entry = tuple[int, int, list[int], str]
+# Agent, end, number of its amounts, and queue of a kernel.
+Entry = tuple[int, int, int, str]
 
 
 class EndTimes:
@@ -26,43 +26,49 @@ class EndTimes:
         self._snapshot, self._workspace = snapshot, workspace
         self._placed: list[Entry] = []
         self._queues: list[str] = []
+        self._amounts: dict[tuple[int, ...], int] = {}  # the distinct rows of amounts, numbered
 
     def place(self, agent: int, ends_ms: int, row: Ints, queue: str) -> None:
         """Count a kernel that was placed in this cycle."""
         if ends_ms < NEVER_MS:
-            self._placed.append((agent, ends_ms, row.tolist(), queue))
+            self._placed.append((agent, ends_ms, self._numbered(row.tolist()), queue))
             self.__dict__.pop("columns", None)
 
     @cached_property
     def columns(self) -> tuple[Ints, Ints, Ints]:
         """Agents, ends and released amounts, in the order of the ends."""
         found = [*self._running, *self._placed]
-        agents = np.array([agent for agent, *_ in found], np.int64)
-        ends = np.array([end for _, end, *_ in found], np.int64)
-        rows = np.array([row for *_, row, _ in found], np.int64).reshape(len(found), self._workspace.width)
+        columns = zip(*found, strict=True) if found else ((), (), (), ())
+        *numbers, queues = columns
+        agents, ends, rows = (np.array(column, np.int64) for column in numbers)
         order = np.lexsort((agents, ends))
-        self._queues = [found[index][3] for index in order.tolist()]
-        return agents[order], ends[order], rows[order]
+        self._queues = [queues[index] for index in order.tolist()]
+        amounts = np.array(list(self._amounts), np.int64).reshape(len(self._amounts), self._workspace.width)
+        return agents[order], ends[order], amounts[rows[order]]
+
+    def _numbered(self, row: Sequence[int]) -> int:
+        return self._amounts.setdefault(tuple(row), len(self._amounts))
 
     @cached_property
     def _running(self) -> list[Entry]:
         snapshot, workspace = self._snapshot, self._workspace
         position: Mapping[str, int] = workspace.position
-        rows: dict[object, list[int]] = {}
+        rows: dict[object, int] = {}
         found = []
         for session in snapshot.sessions:
             if session.time_limit_ms is None:
                 continue
+            end = end_of(session, snapshot.now_ms)
             for kernel in session.kernels:
-                # What is being released is free soon, whatever the limit.
+                # Amounts that are being released are free soon, whatever the limit.
                 if kernel.agent is None or kernel.releasing:
                     continue
                 agent = position.get(kernel.agent, -1)
                 if agent >= 0:
                     row = rows.get(kernel.slots)
                     if row is None:
-                        row = rows[kernel.slots] = workspace.row_of(kernel.slots)
-                    found.append((agent, end_of(session, snapshot.now_ms), row, str(session.queue)))
+                        row = rows[kernel.slots] = self._numbered(workspace.row_of(kernel.slots))
+                    found.append((agent, end, row, str(session.queue)))
         return found
 
     def released_by(self, at_ms: int) -> Ints:
@@ -95,4 +101,5 @@ def end_of(session: SessionWorkload, now_ms: int) -> int:
     One that is starting runs from now on; one that is overdue is about to end.
     """
     since = now_ms if session.running_since_ms is None else session.running_since_ms
-    return max(session.ends_by(since), now_ms + 1)
+    end = session.ends_by(since)
+    return end if end > now_ms else now_ms + 1

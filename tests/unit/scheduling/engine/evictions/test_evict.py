@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.ids import QueueName
+from sokovan.domain.lifecycle.eviction import EvictionCost
 from sokovan.domain.session import Preemption, TopologyConstraint, TopologyMode
 from sokovan.domain.slot_notation import parse_slots
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
@@ -36,6 +38,24 @@ def test_the_taker_is_reserved_and_starts_nothing_in_this_cycle() -> None:
     assert verdict_of(plan, "high").code is Code.RESERVED
 
 
+def test_an_eviction_has_its_rule_its_cost_and_that_of_the_next_best() -> None:
+    plan = preempted(runs("low", "a", grace_ms=9000), runs("more", "b", priority=1), session("high", priority=2))
+    [one] = plan.evictions
+    assert (one.kernel_id, one.rule, one.notice_ms) == ("low.0", "priority", 9000)
+    cost = EvictionCost(
+        only_loans=False, whole_gangs=1, queue_distance=0, queue_priority=0, priority=0, kernel_priority=0,
+        lost_slot_minutes=0, kernels=1,
+    )  # fmt: skip
+    assert (one.cost, one.runner_up) == (cost, replace(cost, priority=1))
+
+
+def test_a_loan_returns_within_the_time_of_its_lender() -> None:
+    on_loan = replace(runs("borrower", "a", queue="theirs", grace_ms=9000), loan=QueueName("mine"))
+    lender = queue("mine", "cpu=1", guarantee=parse_slots("cpu=1"), return_s=5)
+    [one] = reclaimed(on_loan, session("taker", queue="mine"), queues=(lender,)).evictions
+    assert (one.rule, one.notice_ms, one.cost and one.cost.only_loans) == ("loan", 5000, True)
+
+
 def test_a_refused_taker_gets_the_number_of_kernels_that_each_rule_protects() -> None:
     plan = preempted(runs("equal", "a", priority=1), runs("kept", "b", preemptible=False), session("high", priority=1))
     verdict = verdict_of(plan, "high")
@@ -56,6 +76,26 @@ def test_a_plan_over_the_budget_is_not_taken_in_part() -> None:
     )
     assert gone(plan) == []
     assert "2 beyond the number of evictions of a cycle" in verdict_of(plan, "high").summary
+
+
+def lends(cpu: int) -> Queue:
+    return queue("mine", f"cpu={cpu}", guarantee=parse_slots(f"cpu={cpu}"))
+
+
+def test_a_recall_is_not_limited_by_the_number_of_evictions_of_a_cycle() -> None:
+    on_loan = replace(runs("borrower", "a", "b", queue="theirs"), loan=QueueName("mine"))
+    takers = [session("lender", "cpu=1", "cpu=1", queue="mine"), session("high", queue="other", priority=1)]
+    plan = reclaimed(
+        on_loan, runs("low", "c", queue="other"), *takers, queues=(lends(2), queue("other", "cpu=1")),
+        actions=("allocate", "reclaim", "preempt"), eviction_options=EvictionOptions(evictions_per_cycle=1),
+    )  # fmt: skip
+    # Nor does it leave less of that number to others.
+    assert sorted(gone(plan)) == ["borrower.0", "borrower.1", "low.0"]
+    none = EvictionOptions(evictions_per_cycle=0)
+    assert gone(reclaimed(on_loan, takers[0], queues=(lends(2),), eviction_options=none)) == [
+        "borrower.0",
+        "borrower.1",
+    ]
 
 
 def test_two_takers_take_different_victims_and_the_third_none() -> None:
@@ -88,7 +128,8 @@ def test_the_reason_of_the_evicted_names_no_session_of_another_user(user: str, n
 
 def reclaimed(*sessions: SessionWorkload, queues: tuple[Queue, ...], cpu: int = 1, **policy: Any) -> SchedulingPlan:
     seen = cluster(*sessions, cpu=cpu, queues=queues)
-    return decide(seen, actions=("allocate", "reclaim"), queue_policy="capacity", **policy)
+    actions = policy.pop("actions", ("allocate", "reclaim"))
+    return decide(seen, actions=actions, queue_policy="capacity", **policy)
 
 
 def queue(name: str, deserved: str, **more: Any) -> Queue:

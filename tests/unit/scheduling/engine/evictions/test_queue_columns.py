@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
+from sokovan.domain.lifecycle.eviction import PREEMPT, RECLAIM
 from sokovan.scheduling.engine.evictions.queue_columns import QueueColumns, ShareColumns, distance, relevant
-from sokovan.scheduling.engine.evictions.victims import PREEMPT, RECLAIM
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
 from tests.unit.scheduling.little_cluster import session, slot_limits
 

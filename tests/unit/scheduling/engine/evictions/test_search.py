@@ -9,6 +9,7 @@ import pytest
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.domain.session import TopologyConstraint, TopologyMode
 from sokovan.scheduling.engine.evictions import search
+from sokovan.scheduling.engine.evictions.choices import cost_of
 from sokovan.scheduling.engine.evictions.search import VictimSearch
 from sokovan.scheduling.snapshot import SessionWorkload
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
@@ -73,3 +74,17 @@ def test_among_equal_sessions_the_first_by_name_is_taken_in_any_order(
     monkeypatch.setattr(search, "SETS_MAX", sets_max)
     one, two = runs("one", "a"), runs("two", "b")
     assert victims(one, two) == victims(two, one) == ["one.0"]
+
+
+def test_the_next_best_set_is_known_if_one_was_compared() -> None:
+    running = (runs("first", "a", priority=2), runs("second", "b", priority=1), runs("third", "c", priority=3))
+    made = TakerParts(cluster(*running, session("taker", priority=9)))
+    search_ = VictimSearch(made.taker)
+    found = search_.best()
+    assert found is not None
+    assert search_.runner_up is not None
+    assert (made.names(found), made.names(search_.runner_up)) == (["second.0"], ["first.0"])
+    assert [cost_of(made.rules, rows).priority for rows in (found, search_.runner_up)] == [1, 2]
+    only = TakerParts(cluster(runs("only", "a"), session("taker", priority=9)))
+    search_ = VictimSearch(only.taker)
+    assert (search_.best(), search_.runner_up) == ((0,), None)

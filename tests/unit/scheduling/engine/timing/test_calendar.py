@@ -6,12 +6,12 @@ from typing import Any
 
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.scheduling.engine.timing.calendar import BOOKINGS_MAX, blocks_of, seconds
+from sokovan.scheduling.engine.timing.calendar import BOOKING_BLOCKS_MAX, blocks_of, seconds
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload
-from sokovan.scheduling.trace import Code
+from sokovan.scheduling.trace import Advice, Code
 from tests.unit.scheduling.engine.evictions.takers import cluster, runs
 from tests.unit.scheduling.little_cluster import decide, session, verdict_of, where
 
@@ -32,7 +32,7 @@ def test_without_limits_and_bookings_nothing_is_held() -> None:
 def test_a_session_whose_booking_is_gone_waits_also_if_nothing_is_held_for_others() -> None:
     plan = schedule(cluster(session("s", booking="gone")), SchedulingProfile(reserve_depth=0))
     assert plan.placements == ()
-    assert verdict_of(plan, "s").code is Code.BOOKED
+    assert verdict_of(plan, "s").code is Code.BOOKING_INVALID
 
 
 def test_times_are_told_in_seconds_rounded_up() -> None:
@@ -65,13 +65,23 @@ def test_only_sessions_that_name_a_booking_use_it_and_only_there() -> None:
     assert where(full) == {}
 
 
+def test_no_start_is_promised_after_the_end_of_the_booking_that_a_session_names() -> None:
+    own = Booking(name="own", from_ms=0, to_ms=HOUR, agents=("a",), users=("ann",), release_unused_s=3600)
+    bookings = (own, Booking(name="later", from_ms=2 * HOUR, to_ms=3 * HOUR, agents=("a", "b"), users=("bob",)))
+    waits = session("s", user="ann", booking="own")
+    plan = decide(cluster(waits, agents=("a", "b"), bookings=bookings))
+    assert (plan.placements, plan.reservations) == ((), ())
+    checks = {check.name: check.detail for check in verdict_of(plan, "s").checks}
+    assert "1 agent that could hold it is booked by later" in checks["bookings"]
+
+
 def test_a_session_may_not_use_a_booking_before_it_begins_or_without_permission() -> None:
     early = verdict_of(booked(session("s", user="ann", booking="demo"), booking={"users": ("ann",)}), "s")
     assert (early.code, early.summary) == (Code.NOT_YET_BEGIN, "its booking demo begins in 3600 s")
     other = verdict_of(booked(session("s", booking="demo"), booking={"users": ("ann",)}), "s")
-    assert (other.code, other.summary) == (Code.BOOKED, "its booking demo does not permit its owner or queue")
+    assert (other.code, other.summary) == (Code.BOOKING_INVALID, "its booking demo does not permit its owner or queue")
     none = verdict_of(booked(session("s", booking="nothing")), "s")
-    assert (none.code, none.summary) == (Code.BOOKED, "its booking nothing does not exist, or has ended")
+    assert (none.code, none.summary) == (Code.BOOKING_INVALID, "its booking nothing does not exist, or has ended")
 
 
 def test_a_booking_that_nobody_uses_is_given_up_after_a_while() -> None:
@@ -81,6 +91,7 @@ def test_a_booking_that_nobody_uses_is_given_up_after_a_while() -> None:
     used = booked(runs("hers", "a", user="ann", booking="demo"), session("s"), booking=booking, now_ms=600_000, cpu=2)
     assert where(used) == {}
     late = verdict_of(booked(session("s", user="ann", booking="demo"), booking=booking, now_ms=600_000), "s")
+    assert late.advice is Advice.CHANGE
     assert late.summary == "its booking demo has ended, or was given up because no session used it"
 
 
@@ -93,7 +104,7 @@ def test_a_hypernode_is_booked_with_all_its_agents() -> None:
 def test_verdicts_name_the_bookings_of_agents_that_could_hold_a_session() -> None:
     plan = booked(session("first", time_limit_ms=HOUR), session("s"))
     [check] = [check for check in verdict_of(plan, "s").checks if check.name == "bookings"]
-    assert check.detail == "1 agents that could hold it are booked by demo in 3600 s"
+    assert check.detail == "1 agent that could hold it is booked by demo in 3600 s"
 
 
 def test_those_that_would_delay_a_session_are_told_why_by_their_own_limit() -> None:
@@ -121,7 +132,7 @@ def test_a_best_effort_session_uses_booked_agents_only_if_it_ends_before() -> No
 
 
 def test_the_agents_of_bookings_beyond_the_first_many_are_kept_free_as_well() -> None:
-    names = [f"n{number:03}" for number in range(BOOKINGS_MAX + 6)]
+    names = [f"n{number:03}" for number in range(BOOKING_BLOCKS_MAX + 6)]
     bookings = tuple(
         Booking(f"b-{name}", HOUR + at, 2 * HOUR + at, agents=(name,), users=("ann",)) for at, name in enumerate(names)
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sokovan.scheduling.engine.evictions.owner_budget import OwnerBudget
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
+from sokovan.scheduling.engine.timing.owner_budget import OwnerBudget
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import SessionWorkload
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
@@ -56,10 +56,9 @@ def test_the_verdict_counts_what_a_budget_protects() -> None:
 def test_what_takers_of_a_cycle_take_counts_together() -> None:
     parts = TakerParts(cluster(*HERS, taker(1)))
     budget = OwnerBudget(cluster(*HERS), 50)
-    rows = parts.rows("hersa.0", "hersb.0")
-    assert budget.exceeded_by(parts.pending.session, parts.table, rows) == set()
-    budget.spend(parts.pending.session, parts.table, rows)
-    assert budget.exceeded_by(parts.pending.session, parts.table, parts.rows("hersc.0")) == {"ann"}
+    assert budget.exceeded_by(parts.pending.session, HERS[:2], parts.table.kernels_of) == set()
+    budget.spend(parts.pending.session, HERS[:2])
+    assert budget.exceeded_by(parts.pending.session, HERS[2:3], parts.table.kernels_of) == {"ann"}
 
 
 def test_a_set_that_is_not_taken_leaves_the_budget_of_its_owner_to_the_next_taker() -> None:
@@ -73,5 +72,5 @@ def test_a_set_that_is_not_taken_leaves_the_budget_of_its_owner_to_the_next_take
 def test_what_a_user_takes_from_himself_leaves_his_budget_to_others() -> None:
     parts = TakerParts(cluster(*HERS, taker(1, user="ann")))
     budget = OwnerBudget(cluster(*HERS), 50)
-    budget.spend(parts.pending.session, parts.table, parts.rows("hersa.0", "hersb.0"))
-    assert budget.exceeded_by(taker(1), parts.table, parts.rows("hersc.0")) == set()
+    budget.spend(parts.pending.session, HERS[:2])
+    assert budget.exceeded_by(taker(1), HERS[2:3], parts.table.kernels_of) == set()
