@@ -86,7 +86,7 @@ class AgentRejection:
 
 
 def _is_news(before: AgentState, state: AgentState) -> bool:
-    """Whether a heartbeat tells more than the one before it.
+    """Whether a heartbeat has more than the one before it.
 
     An ended kernel that is no longer listed was confirmed, which is none.
     """

@@ -37,7 +37,7 @@ class TaskSpec:
     `work` returns whether there is more to do at once. `min_interval_s` separates the
     starts of two runs, which a long run extends: hints in between are coalesced, and one
     after an idle time is served at once. `due` returns the seconds until work is due without a hint, or None.
-    `is_unfinished` tells whether the last run left known work for the next one, which then
+    `is_unfinished` says whether the last run left known work for the next one, which then
     follows without a pause: nothing is gained by waiting for more.
     """
 

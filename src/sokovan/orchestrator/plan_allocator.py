@@ -94,6 +94,10 @@ class PlanAllocator:
         self._seen: dict[ScalingGroupName, frozenset[SessionId]] = {}
         self._users: dict[ScalingGroupName, frozenset[str]] = {}
 
+    def drop(self, group: ScalingGroupName) -> None:
+        """Forget what is left of the plan of a scaling group."""
+        self.left.pop(group, None)
+
     @property
     def unapplied(self) -> list[SessionId]:
         """The sessions that are planned, and not allocated yet."""

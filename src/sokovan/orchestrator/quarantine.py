@@ -41,7 +41,8 @@ class Quarantine:
     """Keeps failing objects from being handled in every cycle."""
 
     def __init__(self, clock: Clock, *, limits: QuarantineLimits | None = None) -> None:
-        self._clock, self._limits = clock, limits or QuarantineLimits()
+        limits = limits or QuarantineLimits()
+        self._clock, self._failures_max, self._delay = clock, limits.failures_max, limits.delay
         self._records: dict[str, _Record] = {}
         self._new: list[FailedItem] = []
 
@@ -54,10 +55,10 @@ class Quarantine:
         """Record that handling the object raised; it is skipped for a while."""
         known = self._records.get(subject)
         failures = 1 if known is None else known.failures + 1
-        delay_ms = self._limits.delay.delay_ms(failures)
+        delay_ms = self._delay.delay_ms(failures)
         self._records[subject] = _Record(failures, self._clock.monotonic_ms() + delay_ms)
         code, detail = code_and_detail(error)
-        self._new.append(FailedItem(subject, handler, code, detail, exhausted=failures >= self._limits.failures_max))
+        self._new.append(FailedItem(subject, handler, code, detail, exhausted=failures >= self._failures_max))
 
     def recovered(self, subject: str) -> None:
         """Release an object that moved or is gone."""

@@ -11,10 +11,9 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import AgentRecord, SessionRecord
 from sokovan.domain.topology_limits import TopologyViolation, violations
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.storage import UnitOfWork
 
-_PAGE = 500
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
 
 
@@ -65,7 +64,7 @@ async def broken_constraints(unit: UnitOfWork, state: TopologyState) -> list[Top
     trees: dict[str, HyperNodeTree] = {}
     found: list[TopologyViolation] = []
     after: int | None = None
-    while page := await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=_PAGE, after=after):
+    while page := await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=PAGE, after=after):
         for session in page:
             if _is_constrained(session):
                 group = str(session.spec.scaling_group)

@@ -214,8 +214,10 @@ class DeploymentController:
                 return await self._abort(unit, deployment, live[0], change)
             number = deployment.revision - 1 if to is None else to
             if number < 1 or number == deployment.revision:
+                problem = f"revision {number} is its own" if number else f"revision {deployment.revision} is its first"
                 raise Conflict(
-                    f"revision {number} is no revision to return to", hint="see `sokovan deployment history NAME`"
+                    f"deployment {deployment.spec.name} has no revision to return to: {problem}",
+                    hint="see `sokovan deployment history NAME`",
                 )
             await unit.deployments.revision(deployment_id, number)
             return await self._roll_out(unit, deployment, number, change)
@@ -286,8 +288,7 @@ class DeploymentController:
         nameless = replace(spec, deployment_id=DeploymentId("new"))
         parts = [to_plain(nameless), to_plain(revision), *([dict(secrets)] if secrets else [])]
         text = json.dumps(parts, sort_keys=True)
-        # A plain digest would let a guess of the secrets be tested.
-        return self._secrets.box.digest(text) if secrets else hashlib.sha256(text.encode()).hexdigest()
+        return self._secrets.digest(text) if secrets else hashlib.sha256(text.encode()).hexdigest()
 
     async def _add_revision(
         self, unit: UnitOfWork, deployment: DeploymentRecord, revision: RevisionSpec, change: Change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sokovan.orchestrator.coordinator import DEPLOYMENTS_HINT
+from sokovan.orchestrator.deployments.handlers.deadlines import DeadlineHandler
 from sokovan.orchestrator.deployments.handlers.destroying import DestroyingHandler
 from sokovan.orchestrator.deployments.handlers.initialising import InitialisingHandler
 from sokovan.orchestrator.deployments.handlers.recovery import RecoveryHandler
@@ -26,5 +27,6 @@ class DeploymentCoordinator(ServingCoordinator):
             RolloutHandler(writer, controller, requests),
             RecoveryHandler(writer),
             ReplicaHandler(writer, replicas),
+            DeadlineHandler(writer),
             DestroyingHandler(writer),
         )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaStatus
+from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.serving.deployment import DeploymentHealth, deployment_health
-from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord
-from sokovan.domain.serving.replica import CRASH_WINDOW_MS, is_crash_loop
+from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord, RolloutRecord
+from sokovan.domain.serving.replica import CRASH_WINDOW_MS, is_crash_loop, is_own_failure
 from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL, FailingReplica, failing_replicas
 from sokovan.orchestrator.deployments.serving_state import PROXY_TTL_MS
 
@@ -45,11 +46,12 @@ def explain_deployment(
     proxies: Sequence[ProxyRecord] = (),
     *,
     now_ms: int = 0,
+    rollout: RolloutRecord | None = None,
 ) -> DeploymentExplanation:
     """The state of a deployment in words; `replicas` are live ones, then ended ones.
 
     `proxies` are those that reported lately: they say what keeps an engine from serving, and
-    whose answers fail.
+    whose answers fail. `rollout` is the last one.
     """
     desired = record.replicas_desired
     active = sum(one.status is ReplicaStatus.ACTIVE for one in replicas)
@@ -59,7 +61,7 @@ def explain_deployment(
     if record.status is DeploymentStatus.DESTROYING or record.status in DEPLOYMENT.terminal:
         return DeploymentExplanation(health, "DELETED", "it is being deleted, or has been")
     if not desired:
-        return DeploymentExplanation(health, "IDLE", "no replica is desired; the first request starts one")
+        return DeploymentExplanation(health, "IDLE", _idle_text(record))
     served = f"{active} of {desired} replicas serve"
     newest = max(failed, key=lambda one: one.since_ms, default=None)
     failing = _failing(replicas, proxies, now_ms)
@@ -70,10 +72,12 @@ def explain_deployment(
     if active >= desired:
         # Replicas of a revision that did not come to serve: an update failed, or fails.
         update = newest if newest is not None and newest.place.revision > record.revision else None
-        return DeploymentExplanation(health, "SERVING", served, failed=update)
+        return DeploymentExplanation(health, "SERVING", served + _update_text(rollout), failed=update)
     if newest is not None and not waiting:
-        at = [one.since_ms for one in failed]
-        loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms, serving=active) else ""
+        revision = [one for one in replicas if one.place.revision == newest.place.revision]
+        at = [one.since_ms for one in revision if _failed_itself(one)]
+        serving = sum(one.status is ReplicaStatus.ACTIVE for one in revision)
+        loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms, serving=serving) else ""
         reason = newest.reason or newest.reason_code
         summary = f"{served}; the last one failed: {reason}{loop}"
         return DeploymentExplanation(health, "REPLICAS_FAIL", summary, failed=newest)
@@ -81,15 +85,32 @@ def explain_deployment(
     return DeploymentExplanation(health, "REPLICAS_WAIT", summary, waiting, failed=newest)
 
 
+def _idle_text(record: DeploymentRecord) -> str:
+    if not record.spec.replicas_max:
+        return "it is set to have no replicas, and requests are refused; sokovan deployment scale starts some"
+    return "no replica is desired; the first request starts one"
+
+
+def _update_text(rollout: RolloutRecord | None) -> str:
+    """The end of the last update, if it did not succeed."""
+    if rollout is None or rollout.status is not RolloutStatus.ROLLED_BACK:
+        return ""
+    return f"; the update to revision {rollout.revision_to} was rolled back: {rollout.reason or 'on request'}"
+
+
 def _failing(replicas: Sequence[ReplicaRecord], proxies: Sequence[ProxyRecord], now_ms: int) -> list[FailingReplica]:
     """The replicas that pass their checks and fail their answers."""
     found: list[FailingReplica] = []
     for revision in sorted({one.place.revision for one in replicas}):
         some = [one for one in replicas if one.place.revision == revision]
-        failed = [one.since_ms for one in some if one.status is ReplicaStatus.FAILED]
+        failed = [one.since_ms for one in some if _failed_itself(one)]
         lately = [at for at in failed if now_ms - at < CRASH_WINDOW_MS]
         found += failing_replicas(some, proxies, failed_at_ms=lately, now_ms=now_ms)
     return found
+
+
+def _failed_itself(replica: ReplicaRecord) -> bool:
+    return replica.status is ReplicaStatus.FAILED and is_own_failure(replica.reason_code)
 
 
 def _failing_text(one: FailingReplica) -> str:

@@ -11,6 +11,7 @@ from sokovan.domain.serving.rollout import (
     SETTLED_MS,
     RolloutDecision,
     RolloutInput,
+    RolloutStrategy,
     SideCounts,
     decide_rollout,
 )
@@ -77,6 +78,29 @@ def leaving(state: ServingState, replicas: Sequence[ReplicaRecord], surplus: int
         return _LEAVING_ORDER.index(replica.status), load, -replica.place.ordinal
 
     return sorted(counted(replicas), key=rank)[: max(0, surplus)]
+
+
+def leaving_agents(state: ServingState, replicas: Sequence[ReplicaRecord]) -> list[ReplicaRecord]:
+    """The counted replicas on agents that drain.
+
+    Each stays until another one serves in its place. A rolling update moves its replicas by itself,
+    and counts all that there are.
+    """
+    if not state.draining_agents or not replicas:
+        return []
+    rollout = state.rollouts.get(replicas[0].place.deployment_id)
+    is_rolling = rollout is not None and rollout.strategy is RolloutStrategy.ROLLING
+    if rollout is not None and is_rolling and rollout.status is not RolloutStatus.PLANNING:
+        return []
+    on = state.draining_agents
+    return [one for one in counted(replicas) if one.endpoint is not None and one.endpoint.agent_id in on]
+
+
+def replaced(
+    state: ServingState, moving: Sequence[ReplicaRecord], staying: Sequence[ReplicaRecord], wanted: int
+) -> list[ReplicaRecord]:
+    """The replicas of agents that drain whose replacements serve by now."""
+    return leaving(state, moving, len(active(staying)) + len(moving) - wanted)
 
 
 def free_ordinals(replicas: Sequence[ReplicaRecord], number: int) -> list[int]:

@@ -34,6 +34,10 @@ class RevisionSecrets:
             values[name] = found
         return values
 
+    def digest(self, text: str) -> str:
+        """A digest by which a guess of the secrets cannot be tested."""
+        return self.box.digest(text)
+
     def sealed(self, revision: RevisionSpec, values: Mapping[str, str], owner: Owner) -> RevisionSpec:
         """The revision as it is stored."""
         return replace(revision, sealed=self.box.seal(values, owner=owner.user)) if values else revision

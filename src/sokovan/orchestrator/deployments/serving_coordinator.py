@@ -58,7 +58,7 @@ class ServingWriter:
 
     def __init__(self, dependencies: ServingDependencies, who: str) -> None:
         self.fence: Fence | None = None
-        self._dependencies, self._who = dependencies, who
+        self._store, self._on_failure, self._who = dependencies.store, dependencies.on_failure, who
 
     def change(self, code: str = "", detail: str = "") -> Change:
         """A change decided by the coordinator."""
@@ -66,11 +66,11 @@ class ServingWriter:
 
     async def run(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         """Run one transaction. Raises FencedOut, StoreUnavailable."""
-        return await self._dependencies.store.run(work, fence=self.fence)
+        return await self._store.run(work, fence=self.fence)
 
     async def read(self, work: Callable[[UnitOfWork], Awaitable[R]]) -> R:
         """Read in one transaction. Raises StoreUnavailable."""
-        return await self._dependencies.store.read(work)
+        return await self._store.read(work)
 
     async def each(self, handler: str, items: Iterable[T], work: Callable[[T], Awaitable[bool]]) -> bool:
         """Do the work for each item; whether anything changed. One failure stops no other."""
@@ -83,7 +83,7 @@ class ServingWriter:
             except StaleVersion:
                 moved = True  # another writer was faster: decide again
             except Exception as error:  # noqa: BLE001  # one object must not stop the others
-                self._dependencies.on_failure(handler, error)
+                self._on_failure(handler, error)
         return moved
 
     async def stop_session(self, unit: UnitOfWork, session_id: SessionId | None, change: Change) -> None:
@@ -96,8 +96,9 @@ class ServingCoordinator:
     """Runs handlers over the state of serving while it holds its lease."""
 
     def __init__(self, name: str, hint: str, dependencies: ServingDependencies, *, holder: str) -> None:
-        self._name, self._hint, self._dependencies = name, hint, dependencies
-        self._ttl_s = dependencies.lease_ttl_s
+        self._name, self._hint, self._hints = name, hint, dependencies.hints
+        self._clock, self._telemetry = dependencies.clock, dependencies.telemetry
+        self._on_failure, self._ttl_s = dependencies.on_failure, dependencies.lease_ttl_s
         self.leadership = Leadership(
             dependencies.leases, name=name, holder=holder, clock=dependencies.clock, ttl_s=self._ttl_s
         )
@@ -128,18 +129,19 @@ class ServingCoordinator:
         Raises StoreUnavailable.
         """
         fence = await self.leadership.held()
-        began_ms = self._dependencies.clock.monotonic_ms()
+        began_ms = self._clock.monotonic_ms()
         try:
             if fence != self.writer.fence:
                 self._begin_term(fence)
             return fence is not None and await self._cycle()
         except FencedOut:
+            self._telemetry.count("fenced_out_total", coordinator=self._name)
             self.leadership.step_down()
             self._begin_term(None)
             return False
         finally:
-            seconds = (self._dependencies.clock.monotonic_ms() - began_ms) / 1000
-            self._dependencies.telemetry.observe("cycle_seconds", seconds, coordinator=self._name)
+            seconds = (self._clock.monotonic_ms() - began_ms) / 1000
+            self._telemetry.observe("cycle_seconds", seconds, coordinator=self._name)
 
     async def close(self) -> None:
         """Release the lease."""
@@ -150,7 +152,7 @@ class ServingCoordinator:
     async def _keep_lease(self) -> bool:
         before = self.leadership.fence
         if await self.leadership.held() != before:
-            await self._dependencies.hints.set(self._hint)
+            await self._hints.set(self._hint)
         return False
 
     async def _cycle(self) -> bool:
@@ -167,20 +169,19 @@ class ServingCoordinator:
                 state = await self._reader.read()
         if moved:
             for hint in (DEPLOYMENTS_HINT, ROUTES_HINT, SESSIONS_HINT):
-                await self._dependencies.hints.set(hint)
+                await self._hints.set(hint)
         return moved
 
     async def _run(self, handler: Handler[ServingState], state: ServingState) -> bool:
         """Run one handler; a failure or a timeout does not stop the others."""
-        dependencies = self._dependencies
         try:
-            return await within(handler.handle(state), HANDLER_TIMEOUT_S, clock=dependencies.clock)
+            return await within(handler.handle(state), HANDLER_TIMEOUT_S, clock=self._clock)
         except (FencedOut, StoreUnavailable):
             raise
         except Exception as error:  # noqa: BLE001  # one handler must not stop the others
             kind = "timeout" if isinstance(error, DeadlinePassed) else "error"
-            dependencies.telemetry.count("handler_failures_total", handler=handler.name, kind=kind)
-            dependencies.on_failure(handler.name, error)
+            self._telemetry.count("handler_failures_total", handler=handler.name, kind=kind)
+            self._on_failure(handler.name, error)
             return False
 
     def _begin_term(self, fence: Fence | None) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sokovan.domain.cluster.agent import DATA_LABEL
 from sokovan.domain.ids import AgentId, DeploymentId, SessionId
+from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.serving.records import (
@@ -19,25 +21,24 @@ from sokovan.domain.serving.records import (
     RolloutRecord,
     RouteRecord,
 )
-from sokovan.domain.serving.replica import CRASH_WINDOW_MS
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.domain.serving.replica import CRASH_WINDOW_MS, is_own_failure
+from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 # A proxy that was silent for longer does not count: neither its health verdicts nor its acknowledgements.
 PROXY_TTL_MS = 10_000
-# The address of an agent's data listener, which changes with a restart at most, is read again after this.
-ADDRESS_AGE_MS = 5_000
-# Sessions read at once.
-PAGE = 500
+# An agent with replicas is read again after this: the address of its data listener, and whether it drains.
+AGENT_AGE_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingState:
     """All deployments that have not ended, with everything that belongs to them.
 
-    `proxies` are those that reported lately; `epoch` and `version` are those of their table.
+    `failures` are replicas that failed by themselves lately. `proxies` are those that reported
+    lately; `epoch` and `version` are those of their table.
     `verdicts` say why sessions of replicas wait, by session. `data_addresses` are those of the
-    data listeners of agents with replicas, where they have one.
+    data listeners of agents with replicas, where they have one; some of these agents drain.
     """
 
     now_ms: int
@@ -51,6 +52,7 @@ class ServingState:
     verdicts: Mapping[SessionId, str] = field(default_factory=dict)
     proxies: Sequence[ProxyRecord] = ()
     data_addresses: Mapping[AgentId, str] = field(default_factory=dict)
+    draining_agents: frozenset[AgentId] = frozenset()
     epoch: str = ""
     version: int = 0
 
@@ -79,13 +81,19 @@ class ServingState:
         return all(proxy.epoch == self.epoch and proxy.version >= version for proxy in self.proxies)
 
 
+class _KnownAgent(NamedTuple):
+    read_ms: int
+    data_address: str
+    drains: bool
+
+
 class ServingStateReader:
     """Reads the state; revisions, which never change, are read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._revisions: dict[tuple[DeploymentId, int], RevisionRecord] = {}
-        self._addresses: dict[AgentId, tuple[int, str]] = {}
+        self._agents: dict[AgentId, _KnownAgent] = {}
 
     async def read(self) -> ServingState:
         """The state now. Raises StoreUnavailable."""
@@ -94,7 +102,7 @@ class ServingStateReader:
     def clear(self) -> None:
         """Forget what was read."""
         self._revisions.clear()
-        self._addresses.clear()
+        self._agents.clear()
 
     async def _read(self, unit: UnitOfWork) -> ServingState:
         deployments = {one.deployment_id: one for one in await unit.deployments.live()}
@@ -108,35 +116,41 @@ class ServingStateReader:
         sessions = await _sessions(unit, [one for some in replicas.values() for one in some])
         waiting = [one.session_id for one in sessions.values() if one.status is SessionStatus.PENDING]
         verdicts = await unit.verdicts.of(waiting) if waiting else {}
+        agents = await self._agents_of(unit, [one for some in replicas.values() for one in some])
         return ServingState(
             now_ms=unit.now_ms,
             deployments=deployments,
             revisions=await self._used(unit, deployments, replicas, rollouts),
             replicas=replicas,
-            failures=await unit.replicas.failures(since_ms=unit.now_ms - CRASH_WINDOW_MS),
+            failures=await _failures(unit),
             rollouts=rollouts,
             routes={one.spec.deployment_id: one for one in await unit.routes.live()},
             sessions=sessions,
             verdicts={key: one.summary for key, one in verdicts.items()},
             proxies=await unit.proxies.live(since_ms=unit.now_ms - PROXY_TTL_MS),
-            data_addresses=await self._data_addresses(unit, [one for some in replicas.values() for one in some]),
+            data_addresses={key: one.data_address for key, one in agents.items() if one.data_address},
+            draining_agents=frozenset(key for key, one in agents.items() if one.drains),
             epoch=epoch,
             version=version,
         )
 
-    async def _data_addresses(self, unit: UnitOfWork, replicas: Sequence[ReplicaRecord]) -> dict[AgentId, str]:
-        """The data listeners of agents with replicas; each is read again every few seconds."""
+    async def _agents_of(self, unit: UnitOfWork, replicas: Sequence[ReplicaRecord]) -> dict[AgentId, _KnownAgent]:
+        """The agents with replicas; each is read again every few seconds, and one that drains each time.
+
+        It may take replicas again as soon as its drain is revoked.
+        """
         wanted = {one.endpoint.agent_id for one in replicas if one.endpoint is not None}
         known = {
             agent: kept
-            for agent, kept in self._addresses.items()
-            if agent in wanted and unit.now_ms - kept[0] < ADDRESS_AGE_MS
+            for agent, kept in self._agents.items()
+            if agent in wanted and not kept.drains and unit.now_ms - kept.read_ms < AGENT_AGE_MS
         }
         for agent in sorted(wanted - known.keys()):
-            labels = (await unit.fleet.get(agent)).info.labels
-            known[agent] = (unit.now_ms, labels.get(DATA_LABEL, ""))
-        self._addresses = known
-        return {agent: address for agent, (_, address) in known.items() if address}
+            info = (await unit.fleet.get(agent)).info
+            drains = info.status is AgentStatus.DRAINING
+            known[agent] = _KnownAgent(unit.now_ms, info.labels.get(DATA_LABEL, ""), drains)
+        self._agents = known
+        return known
 
     async def _used(
         self,
@@ -155,6 +169,13 @@ class ServingStateReader:
             kept[deployment_id, number] = await unit.deployments.revision(deployment_id, number)
         self._revisions = kept
         return dict(kept)
+
+
+async def _failures(unit: UnitOfWork) -> dict[tuple[DeploymentId, int], list[ReplicaRecord]]:
+    """The replicas that failed lately, without those that others ended."""
+    ended = await unit.replicas.failures(since_ms=unit.now_ms - CRASH_WINDOW_MS)
+    failed = {key: [one for one in some if is_own_failure(one.reason_code)] for key, some in ended.items()}
+    return {key: some for key, some in failed.items() if some}
 
 
 async def _sessions(unit: UnitOfWork, replicas: Sequence[ReplicaRecord]) -> dict[SessionId, SessionRecord]:

@@ -1,7 +1,7 @@
 """Asks agents whether the kernel of an endpoint itself listens at its port.
 
 Kernels share the network of their machine: a probe may be answered by a program that took
-the port before the engine did. Only the agent can tell whose socket it is.
+the port before the engine did. Only the agent knows whose socket it is.
 """
 
 from __future__ import annotations

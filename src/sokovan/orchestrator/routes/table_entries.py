@@ -10,9 +10,9 @@ import msgspec
 
 from sokovan.domain.lifecycle.replica import ROUTED, ReplicaStatus
 from sokovan.domain.serving.deployment import DeploymentAccess, DeploymentSpec
-from sokovan.domain.serving.engine import EngineDefinition
+from sokovan.domain.serving.engine import LOOPBACK, EngineDefinition
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord, RevisionRecord
-from sokovan.domain.serving.replica import Endpoint, is_crash_loop
+from sokovan.domain.serving.replica import CRASH_LOOP, Endpoint, is_crash_loop
 from sokovan.domain.serving.rollout import WHOLE, RolloutStrategy
 from sokovan.orchestrator.deployments.replica_targets import counted
 from sokovan.orchestrator.deployments.serving_state import ServingState
@@ -32,9 +32,7 @@ from sokovan.wire.serving.route_table import (
 Definitions: TypeAlias = Callable[[DeploymentRecord, RevisionRecord], EngineDefinition]
 # The ticket with which a proxy reaches an endpoint on another machine.
 Tickets: TypeAlias = Callable[[Endpoint], str]
-# Kernels of agents without a data listener are on the machine of the proxy.
-HOST = "127.0.0.1"
-CRASH_LOOP, NO_ROOM = "crash-loop", "no-room"
+NO_REPLICAS, NO_ROOM = "no-replicas", "no-room"
 
 
 def route_entry(state: ServingState, deployment: DeploymentRecord, define: Definitions, tickets: Tickets) -> RouteEntry:
@@ -126,7 +124,7 @@ def _endpoint(replica: ReplicaRecord, definition: EngineDefinition, weight: int)
     return EndpointEntry(
         endpoint_id=endpoint.endpoint_id,
         revision=replica.place.revision,
-        host=HOST,
+        host=LOOPBACK,  # kernels of agents without a data listener are on the machine of the proxy
         port=endpoint.port,
         state=_STATES[replica.status],
         secret=replica.secret if definition.checks_secret else "",
@@ -180,7 +178,9 @@ def _holds(deployment: DeploymentRecord, routed: list[ReplicaRecord]) -> bool:
 
 
 def _refusal(state: ServingState, deployment: DeploymentRecord) -> RouteRefusal | None:
-    """Why no replica starts: the attempts have been stopped, or there is no room."""
+    """Why no replica starts: none may, the attempts have been stopped, or there is no room."""
+    if not deployment.spec.replicas_max:
+        return RouteRefusal(NO_REPLICAS, "the deployment is set to have no replicas")
     replicas = counted(state.replicas_of(deployment.deployment_id))
     verdicts = [state.verdicts.get(one.session_id) for one in replicas if one.session_id is not None]
     if verdicts and len(verdicts) == len(replicas) and all(verdicts):

@@ -85,6 +85,14 @@ class AgentReports:
         known = None if kernel.agent_id is None else self._known.get(kernel.agent_id)
         return None if known is None else known.kernels.get((kernel.kernel_id, kernel.attempt))
 
+    def looked_up(self, kernel: KernelRecord) -> tuple[KernelReport | None, bool]:
+        """`listed` and `current` of a kernel, for the many of a session."""
+        known = None if kernel.agent_id is None else self._known.get(kernel.agent_id)
+        if known is None:
+            return None, False
+        report = known.kernels.get((kernel.kernel_id, kernel.attempt))
+        return report, known.state.incarnation == kernel.incarnation
+
     def checkpoints(self) -> Iterator[KernelReport]:
         """The reports of kernels that reported a checkpoint."""
         return (report for known in self._known.values() for report in known.saved)

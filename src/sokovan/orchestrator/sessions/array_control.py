@@ -18,7 +18,7 @@ from sokovan.domain.records import RELEASED, SUBMITTED, ArrayRecord, Change, Ses
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
-from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
+from sokovan.orchestrator.sessions.user_changes import KERNELS_TOGETHER, change_by, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.environment import IdSource
 from sokovan.ports.hints import Hints
@@ -27,9 +27,8 @@ from sokovan.ports.repositories.sessions import NewSession, SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 AT_ONCE = 500
-# Sessions of an array, and kernels, that are stored in one transaction: other writers wait for it.
+# Sessions of an array that are stored in one transaction: other writers wait for it.
 STORED_TOGETHER = 100
-KERNELS_TOGETHER = 2_000
 # Characters of the indexes of an array in the audit log.
 SHOWN_MAX = 255
 PENDING = (SessionStatus.PENDING,)

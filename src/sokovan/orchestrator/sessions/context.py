@@ -91,9 +91,9 @@ class HandlerContext:
             decide=dependencies.decide,
             batch_max=lambda: timing.current.allocation_batch_max,
         )
-        scheduler.plans.known = sessions.get
-        # One that is not read yet is most likely of the bulk.
         bulk, plans = sessions.bulk, scheduler.plans
+        plans.known = sessions.get
+        # One that is not read yet is most likely of the bulk.
         plans.hides = lambda one: bulk.hidden and (sessions.get(one) is None or bulk.hides(one))
         return cls(
             sessions=sessions,

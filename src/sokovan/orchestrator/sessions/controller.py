@@ -12,18 +12,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from sokovan.domain.errors import Conflict, ObjectNotFound, SokovanError
 from sokovan.domain.ids import ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
-from sokovan.domain.records import RELEASED, USER_REQUESTED, Change, SessionRecord
+from sokovan.domain.records import RELEASED, USER_REQUESTED, SessionRecord
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.orchestrator.sessions.array_control import ArrayControl
 from sokovan.orchestrator.sessions.explain.explanations import Explanation, PlannedSession, WaitingSummary
 from sokovan.orchestrator.sessions.explain.plan import DryCycles, DryRuns, DryRunUnavailable, planned_session
-from sokovan.orchestrator.sessions.explain.why import WhyService
+from sokovan.orchestrator.sessions.explain.why import WhyService, visible_names
 from sokovan.orchestrator.sessions.intake.submissions import KeyedRequest, Submission, Submissions
-from sokovan.orchestrator.sessions.user_changes import change_by, may_change, termination
+from sokovan.orchestrator.sessions.user_changes import Terminations, change_by, change_entry, may_change, termination
 from sokovan.orchestrator.uncancellable_tasks import UncancellableTasks
 from sokovan.ports.hints import Hints
-from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.cluster_changes import ClusterChanges
@@ -43,6 +42,7 @@ class SchedulingController:
         self._store, self._submissions, self._hints, self._dry_runs = store, submissions, hints, dry_runs
         self._why = WhyService(store, dry_runs)
         self._tasks = UncancellableTasks()
+        self.terminations = Terminations(store, hints, self._tasks)
         self.arrays = ArrayControl(store, hints, self._tasks, submissions.arrays)
 
     def allow_sharing(self) -> None:
@@ -93,7 +93,11 @@ class SchedulingController:
         if self._dry_runs is None:
             raise DryRunUnavailable("this controller has no snapshot of the cluster for dry runs")
         prepared = await self._submissions.prepared(request, caller)
-        return planned_session(prepared.spec, await self._dry_runs.of_new(prepared.spec), why_group=prepared.why_group)
+        outcome = await self._dry_runs.of_new(prepared.spec)
+        own = SessionFilter(user=prepared.spec.owner.user)
+        ids = [SessionId(one.session) for one in outcome.victims]
+        names = await self._store.read(lambda unit: visible_names(unit, ids, own)) if ids else {}
+        return planned_session(prepared.spec, outcome, names=names, why_group=prepared.why_group)
 
     async def dry_cycles(
         self, scaling_group: ScalingGroupName, user: str, changes: ClusterChanges | None = None
@@ -124,7 +128,7 @@ class SchedulingController:
             session = await unit.sessions.set_goal(session_id, goal, change, known=before)
             changed = session.version != before.version
             if changed:
-                await unit.audit.append(_entry("session.terminate", session_id, change))
+                await unit.audit.append(change_entry("session.terminate", session_id, change))
             return session, changed
 
         return await self._tasks.run(self._write(work))
@@ -139,7 +143,7 @@ class SchedulingController:
             # It may have been placed concurrently; then the error rolls the transaction back.
             if before.status is not SessionStatus.PENDING or session.status is not SessionStatus.CANCELLED:
                 raise _not_waiting(before)
-            await unit.audit.append(_entry("session.cancel", session_id, change))
+            await unit.audit.append(change_entry("session.cancel", session_id, change))
             return session, True
 
         return await self._tasks.run(self._write(work))
@@ -157,7 +161,7 @@ class SchedulingController:
                 return before, False
             change = change_by(caller, RELEASED, ", ".join(opened))
             session = await unit.sessions.release(session_id, opened, change)
-            await unit.audit.append(_entry("session.release", session_id, change))
+            await unit.audit.append(change_entry("session.release", session_id, change))
             return session, True
 
         return await self._tasks.run(self._write(work))
@@ -190,10 +194,6 @@ async def _changeable(unit: UnitOfWork, session_id: SessionId, caller: Caller) -
     if not may_change(session.spec.owner, caller):
         raise ObjectNotFound(what="session", name=session_id)
     return session
-
-
-def _entry(action: str, session_id: SessionId, change: Change) -> AuditEntry:
-    return AuditEntry(change.who, action, session_id, "done", detail={"code": change.code, "reason": change.detail})
 
 
 def _not_waiting(session: SessionRecord) -> Conflict:

@@ -50,6 +50,7 @@ class ScheduleCoordinator:
             dependencies, self._timing, wake=self._wake, changed=self._session_changed
         )
         self._sessions, self._reader, self._scheduler = context.sessions, context.reader, context.scheduler
+        self._unfinished = context.sessions.unfinished
         self._writer, self._batches, self._quarantine = context.writer, context.batches, context.quarantine
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._sweep, self._dependents = periodic_sweep(context, dependencies.ids), WithdrawDependents(context)
@@ -75,7 +76,7 @@ class ScheduleCoordinator:
             min_interval_s=self._timing.current.min_interval_s,
             long_cycle_s=self._timing.current.long_cycle_s,
             due=self.next_due_s,
-            is_unfinished=lambda: bool(self._sessions.unfinished) or self._is_behind,
+            is_unfinished=lambda: bool(self._unfinished) or self._is_behind,
         )
         timing = self._timing.current
         lease = TaskSpec("sessions-lease", self._keep_lease, long_cycle_s=timing.lease_ttl_s / 3)
@@ -97,6 +98,7 @@ class ScheduleCoordinator:
                 await self._begin_term(fence)
             return fence is not None and await self._cycle()
         except FencedOut:
+            self._telemetry.count("fenced_out_total", coordinator=LEASE)
             self.leadership.step_down()
             await self._begin_term(None)
             return False
@@ -129,7 +131,7 @@ class ScheduleCoordinator:
         #    kernels.
         #    Each moves a slice, users in turn; the rest follows in the next cycle. After one that took long, and after
         #    a long refresh, those who have little to move are served.
-        self._sessions.unfinished.clear()
+        self._unfinished.clear()
         again = await self._serve_small_sessions()
         for handler in self.handlers:
             await self._context.run(handler, cycle, timeout_s=self._timing.current.handler_timeout_s)
@@ -142,7 +144,7 @@ class ScheduleCoordinator:
         if self._replicas_changed:
             self._replicas_changed = False
             await self._hints.set(DEPLOYMENTS_HINT)
-        unfinished = bool(self._sessions.unfinished or self._sessions.stale or self._dependents.unfinished)
+        unfinished = bool(self._unfinished or self._sessions.stale or self._dependents.unfinished)
         return moved or again or unfinished or self._is_behind or self._requests.waiting > 0
 
     async def _serve_small_sessions(self) -> bool:

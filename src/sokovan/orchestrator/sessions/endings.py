@@ -13,14 +13,12 @@ from sokovan.domain.ids import KernelId
 from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.retry import RetryVerdict
 from sokovan.domain.lifecycle.session import SessionStatus
-from sokovan.domain.records import DETAIL_MAX, Change, KernelRecord, SessionRecord
+from sokovan.domain.records import COMPLETED, DETAIL_MAX, KERNEL_FAILED, Change, KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.domain.slot_notation import format_amount
 from sokovan.orchestrator.sessions.session_writer import SessionStep, by_report
 from sokovan.ports.runtime import DISK_LIMIT, OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY
 
-COMPLETED = "completed"
-FAILED = "kernel-failed"
 EXITED = "kernel-exited"
 _LISTED_MAX = 5
 _MEMORY_REASONS = frozenset({OUT_OF_MEMORY, PROBABLY_OUT_OF_MEMORY})
@@ -170,7 +168,7 @@ def _reason(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> 
     by_cause = _by_cause(bad, exits)
     # Kernels beyond a limit first: the others usually failed because of them.
     summary = _summary([kernel for some in by_cause.values() for kernel in some], exits)
-    return next((cause for cause in (OUT_OF_MEMORY, DISK_LIMIT) if by_cause[cause]), FAILED), summary
+    return next((cause for cause in (OUT_OF_MEMORY, DISK_LIMIT) if by_cause[cause]), KERNEL_FAILED), summary
 
 
 def _by_cause(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -> dict[str, list[KernelRecord]]:
@@ -182,6 +180,8 @@ def _by_cause(kernels: Sequence[KernelRecord], exits: Mapping[KernelId, Exit]) -
 
 
 def _cause(reason: str) -> str:
+    if not reason:  # of most
+        return EXITED
     if reason in _MEMORY_REASONS:
         return OUT_OF_MEMORY
     return DISK_LIMIT if reason.startswith(DISK_LIMIT) else EXITED

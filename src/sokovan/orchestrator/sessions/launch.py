@@ -19,18 +19,18 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from sokovan.domain.arrays import array_name
+from sokovan.domain.cluster.image import image_reference
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.owners.uploads import owner_key, upload_reference
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.serving.engine import SERVICE_PORT, with_port
+from sokovan.domain.serving.engine import LOOPBACK, SERVICE_PORT, with_port
 from sokovan.domain.session import MASTER_LEASE, MASTER_PORT, KernelSpec, SessionSpec, SessionType
 from sokovan.ports.secrets import SecretBox, SecretsUnreadable
 from sokovan.wire.frames import CreateKernel, MountEntry, OutputTerms
 
 # Relative to the working folder; the runtime turns it into an absolute path.
 HOSTFILE = "hostfile"
-LOOPBACK = "127.0.0.1"
 # A longer list of hosts is in the host file only: Linux limits a variable to 128 KiB.
 HOSTS_BYTES_MAX = 100_000
 
@@ -101,7 +101,7 @@ def _output_terms(session: SessionRecord, limits: OutputLimits) -> OutputTerms:
 
 
 def port_variable(name: str) -> str:
-    """The variable that tells a kernel the port of its service."""
+    """The variable with the port of a kernel's service."""
     return "SOKOVAN_PORT_" + "".join(letter if letter.isalnum() else "_" for letter in name.upper())
 
 
@@ -146,7 +146,7 @@ def _launch(session: SessionRecord, kernel: KernelRecord, neighbours: _Neighbour
         kernel_id=kernel.kernel_id,
         attempt=kernel.attempt,
         session_id=session.session_id,
-        image=spec.image,
+        image=image_reference(spec.image, session.spec.image_digests),
         command=command,
         environment={**environment, **_cluster_variables(session, kernel, neighbours)},
         files={HOSTFILE: neighbours.hostfile},

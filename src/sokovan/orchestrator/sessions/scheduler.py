@@ -117,7 +117,8 @@ class Scheduler:
         report = CycleReport()
         due = self._due_ms is not None and self._due_ms <= self._clock.monotonic_ms()
         if not pending:
-            self.plans.left.clear()
+            for group in tuple(self.plans.left):
+                self.plans.drop(group)
         for group in () if anew else tuple(self.plans.left):
             await self._apply_next(group, fence, report)
         report.is_continued = bool(report.placed or report.refused or self.plans.left) and not anew
@@ -164,7 +165,7 @@ class Scheduler:
         group = snapshot.scaling_group.name
         if not pending:
             await self._verdicts.write(group, ())
-            self.plans.left.pop(group, None)
+            self.plans.drop(group)
             return False
         began_ms = self._clock.monotonic_ms()
         profile = profile_of(snapshot.scaling_group)

@@ -14,20 +14,20 @@ from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.owners.session_turns import READ_AT_ONCE, UnreadSessions
+from sokovan.domain.owners.turns import SLICES_MAX
 from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.storage import Store, UnitOfWork
 
 SETTLED_MAX = 10_000
-PAGE = 500
 # Sessions with more kernels are large, and users with more to move are busy: the others need not wait for them.
 LARGE = 64
 # Kernels that are placed but whose image is not known to be ready.
 UNPREPARED = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARING, KernelStatus.PULLING})
 # Kernels that agents list until they end.
 REPORTED = frozenset({KernelStatus.CREATING, KernelStatus.RUNNING})
-_LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
+_BEGUN = tuple(status for status in SessionStatus if status not in {SessionStatus.PENDING, *SESSION.terminal})
 
 # Receives a session that changed, as it was (None if it is new) and as it is.
 SessionChanged: TypeAlias = Callable[[SessionRecord | None, SessionRecord], None]
@@ -288,7 +288,8 @@ class SessionCache:
 class SessionCacheReader:
     """Loads the cache, then reads changes by change marks, never by events.
 
-    If many sessions are new, users take turns, and `unread` are left for the next refresh.
+    If many sessions are new, or wait when a term begins, users take turns, and `unread` are left
+    for the next refresh.
     """
 
     def __init__(self, cache: SessionCache, store: Store) -> None:
@@ -297,7 +298,11 @@ class SessionCacheReader:
         self.unread = UnreadSessions()
 
     async def load(self) -> None:
-        """Load all live sessions, page by page; `refresh` then reads concurrent writes."""
+        """Load the sessions that have begun, page by page.
+
+        `refresh` then reads concurrent writes, and those that wait, a part at a time: what runs is
+        attended to before all of them are read.
+        """
         self._cache.clear()
         self.unread.clear()
         self._mark, _ = await self._store.read(lambda unit: unit.sessions.changed(None))
@@ -309,8 +314,9 @@ class SessionCacheReader:
             if len(page) < PAGE:
                 break
             after = page[-1].place
-        for record in await self._store.read(self._ended_with_slots):
+        for record in await self._store.read(_ended_holding):
             self._cache.put(record)
+        self.unread.add(await self._store.read(lambda unit: unit.sessions.waiting_users()))
 
     async def refresh(self) -> None:
         """Read the sessions that others have written, and the stale ones."""
@@ -334,23 +340,22 @@ class SessionCacheReader:
         """The new sessions to read now; the others are unread."""
         if not self.unread and len(new) <= READ_AT_ONCE:
             return new
-        self.unread.add(await unit.sessions.users_of(new))
-        return self.unread.next_part(READ_AT_ONCE)
-
-    async def _ended_with_slots(self, unit: UnitOfWork) -> list[SessionRecord]:
-        """Sessions that were ended by force, and whose kernels still hold slots."""
-        kernels: list[KernelRecord] = []
-        for agent in await unit.fleet.all():
-            kernels += await unit.ledger.kernels_on(agent.info.agent_id)
-        ids = dict.fromkeys(one.session_id for one in kernels if self._cache.get(one.session_id) is None)
-        return await _records(unit, list(ids))
+        if new:
+            self.unread.add(await unit.sessions.users_of(new))
+        # Each part costs a refresh: parts of very many are larger, so that they are not too many.
+        return self.unread.next_part(max(READ_AT_ONCE, len(self.unread) // SLICES_MAX))
 
 
 def _page_after(after: int | None) -> Callable[[UnitOfWork], Awaitable[Sequence[SessionRecord]]]:
     async def work(unit: UnitOfWork) -> Sequence[SessionRecord]:
-        return await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=PAGE, after=after)
+        return await unit.sessions.page(SessionFilter(statuses=_BEGUN), limit=PAGE, after=after)
 
     return work
+
+
+async def _ended_holding(unit: UnitOfWork) -> list[SessionRecord]:
+    """Sessions that were ended by force, and whose kernels still hold slots."""
+    return await _records(unit, await unit.sessions.ended_holding())
 
 
 async def _records(unit: UnitOfWork, ids: Sequence[SessionId]) -> list[SessionRecord]:

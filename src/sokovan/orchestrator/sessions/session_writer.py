@@ -142,6 +142,7 @@ class SessionWriter:
 
     def __init__(self, batches: BatchWriter, sessions: SessionCache, quarantine: Quarantine) -> None:
         self._batches, self._sessions, self._quarantine = batches, sessions, quarantine
+        self._unfinished = sessions.unfinished
         self._turns: dict[tuple[str, bool], Turns[SessionRecord]] = {}
         self.left: list[SessionId] = []
 
@@ -181,7 +182,7 @@ class SessionWriter:
                 some, budget=kernels if all_at_once else slice_of(kernels, are_large=is_large), spend=spend
             )
             self.left += [session.session_id for session in later]
-        self._sessions.unfinished.update(dict.fromkeys(self.left))
+        self._unfinished.update(dict.fromkeys(self.left))
         return plans
 
     def _steps(

@@ -9,10 +9,12 @@ import pytest
 from sokovan.domain.ids import AgentId, DeploymentId, KernelId, ReplicaId
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus
+from sokovan.domain.lifecycle.rollout import RolloutStatus
 from sokovan.domain.serving.deployment import DeploymentSpec
 from sokovan.domain.serving.records import DeploymentRecord, EndpointObservation, ProxyRecord, ReplicaRecord
 from sokovan.domain.serving.replica import Endpoint
 from sokovan.orchestrator.deployments.deployment_why import explain_deployment
+from tests.unit.orchestrator.deployments.test_rollout_traffic import ROLLOUT
 
 D1 = DeploymentId("d-1")
 RECORD = DeploymentRecord(
@@ -63,6 +65,20 @@ def test_the_code_says_what_is_missing(statuses: tuple[ReplicaStatus, ...], code
 def test_a_crash_loop_is_said_with_the_last_reason() -> None:
     found = explain_deployment(RECORD, replicas(S.FAILED, S.FAILED, S.FAILED))
     assert found.summary == "0 of 2 replicas serve; the last one failed: exit 3; further attempts wait"
+
+
+def test_one_that_may_have_no_replicas_says_that_no_request_starts_one() -> None:
+    spec = replace(RECORD.spec, replicas_min=0, replicas_max=0)
+    found = explain_deployment(replace(RECORD, spec=spec, replicas_desired=0), [])
+    assert (found.code, "requests are refused" in found.summary) == ("IDLE", True)
+
+
+def test_an_update_that_was_rolled_back_is_said_until_another_succeeds() -> None:
+    back = replace(ROLLOUT, status=RolloutStatus.ROLLED_BACK, reason="there is no room")
+    found = explain_deployment(RECORD, replicas(S.ACTIVE, S.ACTIVE), rollout=back)
+    assert found.summary == "2 of 2 replicas serve; the update to revision 2 was rolled back: there is no room"
+    done = replace(back, status=RolloutStatus.COMPLETED)
+    assert explain_deployment(RECORD, replicas(S.ACTIVE, S.ACTIVE), rollout=done).summary == "2 of 2 replicas serve"
 
 
 def test_nothing_desired_is_idle_and_a_deleted_one_says_so() -> None:

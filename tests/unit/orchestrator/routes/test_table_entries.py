@@ -63,6 +63,9 @@ async def test_requests_are_refused_with_the_verdict_of_the_scheduler_while_ther
         await cluster.serve_for(20, step_s=5)
         await cluster.proxy.report()
         assert cluster.proxy.entries["d-second"].refusal is None
+        stopped = cluster.proxy.entries["d-first"]  # no request would start a replica of it
+        assert stopped.refusal is not None
+        assert (stopped.holding, stopped.refusal.code) == (True, "no-replicas")
 
 
 @pytest.mark.slow

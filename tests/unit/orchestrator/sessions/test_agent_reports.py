@@ -38,6 +38,15 @@ def test_only_what_differs_is_news() -> None:
     assert reports.heard_ms(A1) == 12
 
 
+def test_a_look_says_what_is_listed_and_whether_it_is_current() -> None:
+    reports = AgentReports()
+    assert reports.looked_up(kernel()) == (None, False)
+    reports.update(state(1, running(K1)), now_ms=0)
+    for one in (kernel(), kernel(K2), kernel(incarnation=2), kernel(attempt=2), replace(kernel(), agent_id=None)):
+        assert reports.looked_up(one) == (reports.listed(one), reports.current(one))
+    assert reports.looked_up(kernel()) == (running(K1), True)
+
+
 def test_the_absence_of_a_kernel_in_a_partial_report_is_no_proof() -> None:
     reports = AgentReports()
     whole = state(1, running(K1), incarnation=2)

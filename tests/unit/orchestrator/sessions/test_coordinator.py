@@ -372,3 +372,26 @@ async def test_another_manager_goes_on_with_a_gang_that_has_started_in_part(
     await cluster.pass_time(20)
     assert counted(await cluster.stored.session("gang"), KernelStatus.RUNNING) == SLICED
     assert await cluster.status("gang") == "running"
+
+
+async def test_a_new_leader_attends_to_what_runs_and_places_before_all_that_wait_are_read(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await cluster.agent("a1", slots={"cpu": 1000, "mem": 1 << 30})
+    await cluster.submit("runs")
+    await cluster.settle()
+    for number in range(5):
+        await cluster.submit(f"w{number}", slots={"cpu": 9000})
+    await cluster.submit("next")
+    await cluster.settle()
+    monkeypatch.setattr(session_cache, "READ_AT_ONCE", 1)
+    await agent.ends("runs.0", 0)
+    await cluster.coordinator._begin_term(await cluster.coordinator.leadership.held())
+    assert await cluster.tick(), "more is to be read"
+    assert await cluster.status("runs") == "terminated"
+    assert await cluster.status("next") != "pending"
+    assert len(cluster.coordinator._reader.unread) > 0
+    while await cluster.tick():
+        pass
+    assert len(cluster.coordinator._reader.unread) == 0
+    assert cluster.coordinator._sessions.get(SessionId("w4")) is not None

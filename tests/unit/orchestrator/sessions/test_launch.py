@@ -17,12 +17,11 @@ from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.owners.outputs import OutputLimits
 from sokovan.domain.records import KernelRecord, SessionRecord
-from sokovan.domain.serving.engine import SERVICE_PORT
+from sokovan.domain.serving.engine import LOOPBACK, SERVICE_PORT
 from sokovan.domain.session import MASTER_LEASE, KernelSpec, Mount, SessionSpec, SessionType
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.launch import (
     HOSTFILE,
-    LOOPBACK,
     RESERVED,
     launches,
 )
@@ -183,6 +182,14 @@ def test_a_kernel_that_is_being_placed_again_still_counts() -> None:
     again = replace(record, kernels=(*record.kernels[:2], replace(record.kernels[2], rank=2)))
 
     assert {one.environment["WORLD_SIZE"] for one in launches(again, ADDRESSES)} == {"3"}
+
+
+def test_a_launch_names_the_digest_of_a_pinned_image() -> None:
+    digest = "sha256:" + "d" * 64
+    (launch,) = launches(session("a", kernel={"image": "torch:2"}, image_digests={"torch:2": digest}), ADDRESSES)
+
+    assert isinstance(launch, CreateKernel)
+    assert launch.image == f"torch:2@{digest}"
 
 
 def test_a_launch_has_everything_that_the_kernel_is() -> None:

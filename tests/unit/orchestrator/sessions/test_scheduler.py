@@ -8,7 +8,7 @@ from sokovan.adapters.sql.allocation.allocator import RepositoryAllocator
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.session import SessionType
 from sokovan.orchestrator.batch_writer import BatchWriter
-from sokovan.orchestrator.sessions.scheduler import Scheduler, decide_in_thread
+from sokovan.orchestrator.sessions.scheduler import Decide, Scheduler, decide_in_thread
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.allocation import AgentChanged, AllocationContext, AllocationResult
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
@@ -30,7 +30,7 @@ class Counted:
         return self._plan or await decide_at_once(snapshot, profile)
 
 
-def scheduler(cluster: OrchestratedCluster, decide: Counted) -> Scheduler:
+def scheduler(cluster: OrchestratedCluster, decide: Decide) -> Scheduler:
     verdicts = VerdictCache(BatchWriter(cluster.store), cluster.clock)
     return Scheduler(cluster.stored.snapshots, cluster.stored.allocator, verdicts, clock=cluster.clock, decide=decide)
 
@@ -206,13 +206,7 @@ async def test_a_group_that_cannot_be_scheduled_is_tried_in_every_long_cycle(clu
         raise LookupError(f"no plan for {len(snapshot.sessions)} by {profile.sequencer}")
 
     await cluster.submit("s")
-    made = Scheduler(
-        cluster.stored.snapshots,
-        cluster.stored.allocator,
-        VerdictCache(BatchWriter(cluster.store), cluster.clock),
-        clock=cluster.clock,
-        decide=fails,
-    )
+    made = scheduler(cluster, fails)
     await made.refresh()
     report = await made.run(fence=None, always=False)
     assert list(report.failed_groups) == ["default"]
@@ -226,13 +220,7 @@ async def test_a_long_decision_is_repeated_less_often(cluster: OrchestratedClust
 
     at_ms = cluster.clock.now_ms() + 3_600_000
     await cluster.submit("later", session_type=SessionType.BATCH, starts_at_ms=at_ms)
-    made = Scheduler(
-        cluster.stored.snapshots,
-        cluster.stored.allocator,
-        VerdictCache(BatchWriter(cluster.store), cluster.clock),
-        clock=cluster.clock,
-        decide=slow,
-    )
+    made = scheduler(cluster, slow)
     await made.refresh()
     await made.run(fence=None, always=False)
     await cluster.clock.advance(79)

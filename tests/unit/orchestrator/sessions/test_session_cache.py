@@ -218,6 +218,8 @@ async def test_all_unsettled_sessions_are_loaded(cluster: OrchestratedCluster) -
     await cluster.stored.free("over", FreeProof.NEVER_SENT)
     cache, reader, _ = cached(cluster)
     await reader.load()
+    assert sorted(one.session_id for one in cache.all()) == ["forced", "running"], "those that wait are read later"
+    await reader.refresh()
     assert sorted(one.session_id for one in cache.all()) == ["forced", "running", "waiting"]
     assert [one.session_id for one in cache.needing(Need.TERMINATION)] == ["forced"]
 

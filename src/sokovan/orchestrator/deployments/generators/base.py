@@ -13,7 +13,6 @@ from typing import ClassVar
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest, Probe
 
-LOOPBACK = "127.0.0.1"
 # The path of smoke requests; an engine that serves embeddings only says that it has none, which is an answer too.
 CHAT = "/v1/chat/completions"
 # Where most engines say how many requests they have.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
+from sokovan.domain.serving.engine import LOOPBACK, EngineDefinition, EngineRequest
 from sokovan.orchestrator.deployments.generators.base import (
     CHAT,
-    LOOPBACK,
     DefinitionGenerator,
     probe_of,
     variables,

@@ -11,11 +11,19 @@ from sokovan.domain.lifecycle.deployment import DeploymentStatus, DeploymentTrig
 from sokovan.domain.lifecycle.replica import ReplicaPlace, ReplicaStatus, ReplicaTrigger
 from sokovan.domain.owners.tenancy import User
 from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
-from sokovan.domain.serving.replica import is_crash_loop, restart_due_ms
+from sokovan.domain.serving.replica import CRASH_LOOP, is_crash_loop, restart_due_ms
 from sokovan.domain.session_request import Caller
 from sokovan.orchestrator.deployments.replica_moves import ReplicaMove, apply, end, observed
 from sokovan.orchestrator.deployments.replica_requests import ReplicaRequests
-from sokovan.orchestrator.deployments.replica_targets import active, counted, free_ordinals, leaving, wanted_replicas
+from sokovan.orchestrator.deployments.replica_targets import (
+    active,
+    counted,
+    free_ordinals,
+    leaving,
+    leaving_agents,
+    replaced,
+    wanted_replicas,
+)
 from sokovan.orchestrator.deployments.revision_secrets import RevisionSecrets
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
@@ -24,7 +32,8 @@ from sokovan.ports.environment import IdSource
 from sokovan.ports.secrets import SecretBox, SecretsUnreadable
 from sokovan.ports.storage import UnitOfWork
 
-CRASH_LOOP, SCALED_DOWN, REFUSED = "crash-loop", "not-wanted", "session-refused"
+SCALED_DOWN, REFUSED = "not-wanted", "session-refused"
+AGENT_DRAINS = "agent-draining"
 # Replicas created for one deployment in one cycle.
 CREATED_MAX = 50
 
@@ -75,10 +84,14 @@ class ReplicaHandler:
         wanted = wanted_replicas(state, deployment)
         present = {one.place.revision for one in state.replicas_of(deployment.deployment_id)}
         for revision in sorted(present | set(wanted)):
-            replicas = state.replicas_of(deployment.deployment_id, revision)
-            missing = wanted.get(revision, 0) - len(counted(replicas))
-            for replica in leaving(state, replicas, -missing):
-                moved |= await end(self._writer, replica, SCALED_DOWN, f"{wanted.get(revision, 0)} replicas are wanted")
+            replicas, number = state.replicas_of(deployment.deployment_id, revision), wanted.get(revision, 0)
+            moving = leaving_agents(state, replicas)
+            staying = [one for one in counted(replicas) if one not in moving]
+            for replica in replaced(state, moving, staying, number):
+                moved |= await end(self._writer, replica, AGENT_DRAINS, "its agent drains, and others serve instead")
+            missing = number - len(staying)
+            for replica in leaving(state, staying, -missing):
+                moved |= await end(self._writer, replica, SCALED_DOWN, f"{number} replicas are wanted")
             if missing > 0:
                 moved |= await self._create(state, deployment, revision, missing)
         for replica in state.replicas_of(deployment.deployment_id):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, EvictionReceipt, kernels_text, waits_until_ms
+from sokovan.domain.lifecycle.eviction import (
+    ROOM_FREED,
+    TOOK_ROOM,
+    EvictionReceipt,
+    TakerState,
+    choice_text,
+    kernels_text,
+    recent,
+    room_back_ms,
+    waits_until_ms,
+)
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HistoryEntry, SessionRecord
 from sokovan.orchestrator.sessions.explain.explanations import PlannedVictim
@@ -18,13 +28,30 @@ from sokovan.scheduling.trace import Check
 EVICTED = "evicted"
 EVICTS = "evicts"
 _SHOWN_MAX = 3
+# Each victim has a note of its own.
+_TAKEN_MAX = 12
 # The victims of one session that are listed.
 _VICTIMS_MAX = 100
 
 
-def eviction_checks(session: SessionRecord, *, now_ms: int) -> tuple[Check, ...]:
-    """The last evictions of a session, and when it may start again."""
+def taker_of(session: SessionRecord) -> tuple[SessionId, ...]:
+    """The session that a waiting one was evicted for last."""
+    counted = recent(session.evictions) if session.status is SessionStatus.PENDING else ()
+    return (counted[-1].for_session,) if counted else ()
+
+
+def eviction_checks(session: SessionRecord, *, now_ms: int, taker: SessionRecord | None = None) -> tuple[Check, ...]:
+    """The last evictions of a session, and when it may start again.
+
+    `taker` is the session of the last one.
+    """
     checks = [Check(EVICTED, "ok", _receipt_text(one, session)) for one in session.evictions[-_SHOWN_MAX:]]
+    state = None if taker is None else TakerState(taker.status, taker.scheduled_ms, taker.ended_ms)
+    if session.status is SessionStatus.PENDING and room_back_ms(session.evictions, state) is not None:
+        return (
+            *checks,
+            Check(EVICTED, "ok", "the session it was evicted for does not need its room: it waits no longer"),
+        )
     left_ms = waits_until_ms(session.evictions) - now_ms
     if session.status is SessionStatus.PENDING and left_ms > 0:
         checks.append(Check(EVICTED, "no", f"it waits {-(-left_ms // 1000)} s more before it is tried again"))
@@ -32,18 +59,21 @@ def eviction_checks(session: SessionRecord, *, now_ms: int) -> tuple[Check, ...]
 
 
 def _receipt_text(receipt: EvictionReceipt, session: SessionRecord) -> str:
-    taker = receipt.for_session if receipt.for_user == session.spec.owner.user else HIDDEN
+    taker = receipt.taker_named_to(session.spec.owner.user) or HIDDEN
     count = "all its kernels" if receipt.whole else f"{receipt.kernels} of its kernels"
+    why = choice_text(receipt.rule, receipt.cost, receipt.runner_up)
+    text = f"{receipt.action} took {count} for {taker}" + (f", {why}" if why else "")
     if receipt.ended_ms is None:
-        return f"{receipt.action} took {count} for {taker}; they have not ended yet"
-    lost = f"{receipt.lost_s} slot seconds of work since {receipt.since()} were lost"
-    return f"{receipt.action} took {count} for {taker}; {lost}"
+        return f"{text}; they have not ended yet"
+    return f"{text}; {receipt.lost_s} slot seconds of work since {receipt.since()} were lost"
 
 
 def taken_checks(history: Sequence[HistoryEntry]) -> tuple[Check, ...]:
     """Evictions for a session, and the work lost by them, from its history."""
     notes = [one.change for one in history if one.change.code in {TOOK_ROOM, ROOM_FREED}]
-    return tuple(Check(EVICTS, "ok", change.detail) for change in notes[-_SHOWN_MAX:])
+    shown = [Check(EVICTS, "ok", change.detail) for change in notes[-_TAKEN_MAX:]]
+    earlier = len(notes) - len(shown)
+    return tuple([Check(EVICTS, "ok", f"{earlier} earlier notes are in its history"), *shown] if earlier else shown)
 
 
 def planned_victims(plan: SchedulingPlan, snapshot: SystemSnapshot, session_id: str) -> tuple[PlannedVictim, ...]:
@@ -61,14 +91,20 @@ def planned_victims(plan: SchedulingPlan, snapshot: SystemSnapshot, session_id: 
             kernels=len(some),
             whole=len(some) == sum(kernel.agent is not None for kernel in sessions[victim].kernels),
             lost_s=sum(one.lost_s for one in some),
+            rule=some[0].rule,
+            cost=some[0].cost,
+            runner_up=some[0].runner_up,
         )
         for victim, some in list(taken.items())[:_VICTIMS_MAX]
     )
 
 
-def hidden_victims(victims: Sequence[PlannedVictim], visible: Collection[str]) -> tuple[PlannedVictim, ...]:
-    """The victims without the ids of those that are not visible."""
-    return tuple(one if one.session in visible else replace(one, session="") for one in victims)
+def shown_victims(victims: Sequence[PlannedVictim], names: Mapping[SessionId, str]) -> tuple[PlannedVictim, ...]:
+    """The victims with names of those that are visible, without ids of others."""
+    return tuple(
+        replace(one, name=names[SessionId(one.session)]) if one.session in names else replace(one, session="")
+        for one in victims
+    )
 
 
 def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...]:
@@ -82,4 +118,6 @@ def planned_evictions(plan: SchedulingPlan, session_id: str) -> tuple[Check, ...
         f"{mine[0].action} would take {kernels_text(len(mine))} of {sessions} session{'s' * (sessions > 1)}, "
         f"which would lose {lost_s} slot seconds of work"
     )
+    why = choice_text(mine[0].rule, mine[0].cost, mine[0].runner_up)
+    detail += f"; {why}" if why else ""
     return (Check(EVICTS, "ok", detail),)

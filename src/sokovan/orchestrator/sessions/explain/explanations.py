@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sokovan.domain.ids import AgentId, QueueName, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.eviction import EvictionCost
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.scheduling.trace import MEANING, Advice, Check, Code
@@ -108,7 +109,11 @@ class PastReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVictim:
-    """A session that would lose kernels; its id is empty for one that is not shown."""
+    """A session that would lose kernels; id and name are empty if it is hidden.
+
+    By `rule` it may be evicted. `cost` is that of all that would be evicted with it,
+    `runner_up` that of the next best set.
+    """
 
     session: str
     user: str
@@ -116,11 +121,19 @@ class PlannedVictim:
     kernels: int
     whole: bool
     lost_s: int
+    name: str = ""
+    rule: str = ""
+    cost: EvictionCost | None = None
+    runner_up: EvictionCost | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a session is in its state, the advice to its owner, and what would help."""
+    """Why a session is in its state, the advice to its owner, and what would help.
+
+    The first session that may not be evicted for it, because it started too recently, may be
+    from `until_ms` on.
+    """
 
     session_id: SessionId
     status: SessionStatus
@@ -136,6 +149,7 @@ class Explanation:
     as_of_ms: int | None = None
     name: str = ""
     times_out_ms: int | None = None
+    until_ms: int | None = None
     evicts: tuple[PlannedVictim, ...] = ()
 
 

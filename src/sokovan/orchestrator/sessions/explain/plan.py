@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from sokovan.domain.errors import SokovanError
-from sokovan.domain.ids import AgentId, ScalingGroupName
+from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionSpec
-from sokovan.orchestrator.sessions.explain.evictions import hidden_victims, planned_evictions, planned_victims
+from sokovan.orchestrator.sessions.explain.evictions import planned_evictions, planned_victims, shown_victims
 from sokovan.orchestrator.sessions.explain.explanations import PlannedSession, PlannedVictim, When
 from sokovan.orchestrator.sessions.explain.reasons import funnel_view
 from sokovan.orchestrator.sessions.scheduler import Decide, decide_in_thread
@@ -173,8 +173,13 @@ class DryRuns:
         return await asyncio.shield(work)
 
 
-def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str = "") -> PlannedSession:
-    """The result of a dry run, and why the session got its scaling group."""
+def planned_session(
+    spec: SessionSpec, outcome: DryRunOutcome, *, names: Mapping[SessionId, str], why_group: str = ""
+) -> PlannedSession:
+    """The result of a dry run, and why the session got its scaling group.
+
+    `names` are those of victims of the same user; no others are named.
+    """
     verdict = outcome.verdict
     return PlannedSession(
         would_start=outcome.when,
@@ -191,7 +196,7 @@ def planned_session(spec: SessionSpec, outcome: DryRunOutcome, *, why_group: str
         checks=(*group_check(why_group), *(one for one in verdict.checks if one.name != RESERVED_FOR)),
         funnel=funnel_view(verdict.funnel),
         position=verdict.position,
-        evicts=hidden_victims(outcome.victims, [one.session for one in outcome.victims if one.user == spec.owner.user]),
+        evicts=shown_victims(outcome.victims, names),
     )
 
 

@@ -12,6 +12,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import (
     ENDED_BY_USER,
+    KERNEL_FAILED,
     SUBMITTED,
     ArrayRecord,
     HeldPort,
@@ -20,7 +21,6 @@ from sokovan.domain.records import (
     SessionRecord,
     SessionResult,
 )
-from sokovan.orchestrator.sessions.endings import FAILED
 from sokovan.orchestrator.sessions.explain.explanations import (
     Ahead,
     Explanation,
@@ -38,7 +38,7 @@ from sokovan.scheduling.trace import Advice, Check, Code, Funnel, Verdict
 # A problem that was not noted again for this long counts as resolved.
 PROBLEM_S = 60
 SHOWN_MAX = 8
-# Stands for a session that the caller may not see, of which neither name nor id is told.
+# Stands for a session that the caller may not see, instead of its name and id.
 HIDDEN = "a session of another user"
 # The exit code of a process killed by a signal is this plus the signal number.
 SIGNALLED = 128
@@ -72,7 +72,7 @@ _CAUSES: Mapping[str, Stage] = {
     TIME_LIMIT: Stage.TIME_LIMIT_REACHED,
     LIFETIME_LIMIT: Stage.LIFETIME_REACHED,
     IDLE_TIMEOUT: Stage.IDLE_TIMEOUT,
-    FAILED: Stage.COMMAND_FAILED,
+    KERNEL_FAILED: Stage.COMMAND_FAILED,
 }
 _STOPPED = ENDED_BY_USER | {"stop_requested"}
 
@@ -135,6 +135,7 @@ def explain_waiting(
         position=verdict.position,
         ahead=tuple(_ahead(session, other, related.visible) for other in related.ahead),
         as_of_ms=as_of_ms,
+        until_ms=verdict.until_ms,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.scaling_group import ScalingGroup
@@ -11,7 +11,13 @@ from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HeldPort, HistoryEntry, SessionRecord
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.orchestrator.sessions.explain.evictions import EVICTS, eviction_checks, hidden_victims, taken_checks
+from sokovan.orchestrator.sessions.explain.evictions import (
+    EVICTS,
+    eviction_checks,
+    shown_victims,
+    taken_checks,
+    taker_of,
+)
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
     Stage,
@@ -32,8 +38,7 @@ from sokovan.orchestrator.sessions.explain.reasons import (
 )
 from sokovan.orchestrator.sessions.explain.suggestions import suggestions
 from sokovan.orchestrator.sessions.explain.usage_order import usage_check
-from sokovan.orchestrator.sessions.session_cache import PAGE
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
 from sokovan.scheduling.snapshot import workload_of
@@ -54,6 +59,7 @@ class _StoredFacts:
     related: RelatedSessions | None = None
     times_out_ms: int | None = None
     order: tuple[Check, ...] = ()
+    taker: SessionRecord | None = None
 
 
 @dataclass(slots=True)
@@ -89,19 +95,19 @@ class WhyService:
         outcome = outcomes[0]
         seen = scope or SessionFilter(user=session.spec.owner.user)
         ids = [SessionId(one.session) for one in outcome.victims]
-        visible = await self._store.read(lambda unit: _visible(unit, ids, seen))
+        names = await self._store.read(lambda unit: visible_names(unit, ids, seen))
         planned = [one for one in outcome.verdict.checks if one.name == EVICTS]
         nothing = Check(EVICTS, "no", "nothing would be evicted for it now")
         return replace(
             explanation,
             checks=(*explanation.checks, *(planned or [nothing])),
-            evicts=hidden_victims(outcome.victims, visible),
+            evicts=shown_victims(outcome.victims, names),
         )
 
     async def _explained(self, session_id: SessionId, scope: SessionFilter | None) -> tuple[Explanation, SessionRecord]:
         facts = await self._store.read(lambda unit: _read_facts(unit, session_id, scope))
         session, verdict = facts.session, read_verdict(facts.stored)
-        evicted = (*eviction_checks(session, now_ms=facts.now_ms), *taken_checks(facts.history))
+        evicted = (*eviction_checks(session, now_ms=facts.now_ms, taker=facts.taker), *taken_checks(facts.history))
         chosen = (*group_check(why_group(facts.history)), *evicted)
         reasons = past_reasons(facts.history)
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
@@ -194,7 +200,10 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFil
         arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
         visible=await _visible(unit, [one.session_id for one in (*ordered, *awaited, *holders)], seen),
     )
-    return _StoredFacts(session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used)
+    taker = next(iter(await _with_ids(unit, taker_of(session))), None)
+    return _StoredFacts(
+        session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used, taker=taker
+    )
 
 
 def _reserved_for(verdict: Verdict | None) -> tuple[SessionId, ...]:
@@ -218,9 +227,14 @@ async def _with_ids(unit: UnitOfWork, ids: Sequence[SessionId]) -> Sequence[Sess
 
 async def _visible(unit: UnitOfWork, ids: Sequence[SessionId], scope: SessionFilter) -> frozenset[SessionId]:
     """Those of these sessions that are in the scope."""
+    return frozenset(await visible_names(unit, ids, scope))
+
+
+async def visible_names(unit: UnitOfWork, ids: Sequence[SessionId], scope: SessionFilter) -> Mapping[SessionId, str]:
+    """The names of those of these sessions that are in the scope."""
     wanted = tuple(dict.fromkeys(ids))
     found = await unit.sessions.page(replace(scope, ids=wanted), limit=len(wanted)) if wanted else ()
-    return frozenset(one.session_id for one in found)
+    return {one.session_id: _name(one) for one in found}
 
 
 def _name(session: SessionRecord) -> str:

@@ -28,6 +28,8 @@ _OVERDUE_DOUBLINGS_MAX = 6
 _WITHDRAWN_AT_ONCE_MAX = 1_000
 # Steps of the coordinator itself, for a large session in slices: the kernels of the last one wait for the others.
 _OWN_STEPS = frozenset({KernelStatus.SCHEDULED, KernelStatus.PREPARED})
+# The kernel statuses with a deadline.
+_TIMED = frozenset(KERNEL.transient)
 _TRANSIENT = (Need.IMAGES, Need.CREATION, Need.CONFIRMATION, Need.TERMINATION, Need.KERNEL_END)
 
 
@@ -180,8 +182,11 @@ def _timed(session: SessionRecord) -> frozenset[KernelStatus]:
     Prepared kernels have none while they wait for others of their gang: those have own
     deadlines, or wait to be placed again after a failed start.
     """
-    waits = not creation_step(session).kernels or any(one.status in UNPREPARED for one in session.kernels)
-    return frozenset(KERNEL.transient) - ({KernelStatus.PREPARED} if waits else set())
+    statuses = {one.status for one in session.kernels}
+    if KernelStatus.PREPARED not in statuses:
+        return _TIMED
+    waits = not statuses.isdisjoint(UNPREPARED) or not creation_step(session).kernels
+    return _TIMED - {KernelStatus.PREPARED} if waits else _TIMED
 
 
 def _withdrawal(session: SessionRecord) -> list[SessionStep]:

@@ -42,9 +42,10 @@ class HeartbeatMonitor:
     def __init__(self, context: HandlerContext) -> None:
         self._reports, self._batches, self._clock = context.reports, context.batches, context.clock
         self._timing = context.timing
-        self._agents = context.agents
+        self._agents, self._telemetry = context.agents, context.telemetry
         # Time without the lag, and when on this scale each agent was heard last, with the time of that report.
-        self._watched_ms, self._attended_ms = 0, 0
+        self._watched_ms = 0
+        self._attended_ms: int | None = None
         self._heard: dict[AgentId, tuple[int | None, int]] = {}
 
     def clear(self) -> None:
@@ -55,7 +56,10 @@ class HeartbeatMonitor:
         """Count the time since the last call, in which the event loop read heartbeats."""
         now_ms = self._clock.monotonic_ms()
         most_ms = round(_INTERVALS_LATE * self._timing.current.sweep_s * 1000)
-        self._watched_ms += min(now_ms - self._attended_ms, most_ms)
+        passed_ms = 0 if self._attended_ms is None else now_ms - self._attended_ms
+        if passed_ms > most_ms:
+            self._telemetry.observe("loop_stall_seconds", passed_ms / 1000)
+        self._watched_ms += min(passed_ms, most_ms)
         self._attended_ms = now_ms
 
     async def handle(self, cycle: CycleInput) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
+from sokovan.domain.cluster.image import image_reference
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
 from sokovan.domain.records import KernelRecord, SessionRecord
@@ -151,10 +152,11 @@ class PrepareImages:
 def _waiting(session: SessionRecord) -> dict[AgentRequestKey, list[KernelRecord]]:
     """The kernels that wait for an image, by image and agent: a gang has many on each agent."""
     found: dict[tuple[AgentId | None, str, int | None], list[KernelRecord]] = {}
-    specs = session.spec.kernels
+    specs, digests = session.spec.kernels, session.spec.image_digests
     for kernel in session.kernels:
         if kernel.status in UNPREPARED:
-            found.setdefault((kernel.agent_id, specs[kernel.index].image, kernel.incarnation), []).append(kernel)
+            image = image_reference(specs[kernel.index].image, digests)
+            found.setdefault((kernel.agent_id, image, kernel.incarnation), []).append(kernel)
     return {
         AgentRequestKey(PREPARE, agent_id or AgentId(""), image, incarnation or 0): kernels
         for (agent_id, image, incarnation), kernels in found.items()

@@ -29,14 +29,14 @@ class ScheduleSessions:
     def __init__(self, context: HandlerContext) -> None:
         self._sessions, self._reader, self._writer = context.sessions, context.reader, context.writer
         self._batches, self._scheduler, self._telemetry = context.batches, context.scheduler, context.telemetry
-        self._on_failure = context.on_failure
+        self._on_failure, self._unfinished = context.on_failure, context.sessions.unfinished
 
     def clear(self) -> None:
         """Nothing to reset."""
 
     async def handle(self, cycle: CycleInput) -> bool:
         """Run one scheduling cycle, and cache placed sessions for the next handlers."""
-        pending = self._sessions.count(Need.SCHEDULING) > 0
+        pending = self._sessions.count(Need.SCHEDULING) > 0 or len(self._reader.unread) > 0
         serves_others, has_left = self._sessions.bulk.hidden, bool(self._scheduler.plans.unapplied)
         anew = (serves_others or has_left) and self._has_unplanned()
         if serves_others and not anew:
@@ -47,7 +47,7 @@ class ScheduleSessions:
         always = cycle.long and self._scheduler.is_repeat_due()
         report = await self._scheduler.run(fence=self._batches.fence, always=always, pending=pending, anew=anew)
         placed = [one.session_id for one in report.sessions] if report.is_continued else []
-        self._sessions.unfinished.update(dict.fromkeys((*self._scheduler.plans.unapplied, *placed)))
+        self._unfinished.update(dict.fromkeys((*self._scheduler.plans.unapplied, *placed)))
         if report.placed:
             self._telemetry.count("placements_total", report.placed)
         for refusal in report.refused.values():
@@ -80,6 +80,10 @@ class ScheduleSessions:
 
     async def _cancel(self, never: Mapping[SessionId, Verdict]) -> bool:
         """Cancel sessions that can never start; one that runs already only stops growing."""
+        unread = [one for one in never if self._sessions.get(one) is None] if len(self._reader.unread) else []
+        if unread:
+            self._sessions.mark_stale(unread[:_CANCELLED_AT_ONCE_MAX])
+            await self._reader.refresh()
         found = [session for one in never if (session := self._sessions.get(one)) is not None]
         pending = [session for session in found if session.status is SessionStatus.PENDING]
         plans = self._writer.decide(

@@ -68,6 +68,7 @@ class StartKernels:
         self._context, self._sessions, self._writer = context, context.sessions, context.writer
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
+        self._store, self._unfinished = context.store, context.sessions.unfinished
         self._turns = session_turns()
         self._is_alone = False
 
@@ -93,11 +94,11 @@ class StartKernels:
         """End sessions that name folders which were open to the only user, and are not any more."""
         starting = [*self._sessions.needing(Need.CREATION), *self._sessions.needing(Need.CONFIRMATION)]
         owning = {session.session_id: session for session in starting if session.spec.owns_folders}
-        self._is_alone = bool(owning) and await self._context.store.read(is_alone)
+        self._is_alone = bool(owning) and await self._store.read(is_alone)
         if not owning or self._is_alone:
             return False
         specs = [session.spec for session in owning.values()]
-        problems = await self._context.store.read(lambda unit: closed_folders(unit, specs))
+        problems = await self._store.read(lambda unit: closed_folders(unit, specs))
         plans = self._writer.decide(
             self.name,
             [owning[session_id] for session_id in problems],
@@ -151,7 +152,7 @@ class StartKernels:
 
         outputs = self._context.timing.current.outputs
         left = self._turns.take(sessions, budget=REQUESTS_PER_ROUND, spend=begin)
-        self._sessions.unfinished.update(dict.fromkeys(session.session_id for session in left))
+        self._unfinished.update(dict.fromkeys(session.session_id for session in left))
 
     def _is_due(self, kernel: KernelRecord) -> bool:
         """Whether its agent has reported neither start nor end, and no backoff applies."""

@@ -53,10 +53,12 @@ class TerminateSessions:
     name = "terminate"
 
     def __init__(self, context: HandlerContext) -> None:
-        self._context, self._sessions, self._writer = context, context.sessions, context.writer
+        self._context, self._writer = context, context.writer
+        self._sessions, self._reader = context.sessions, context.reader
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
-        self._telemetry = context.telemetry
+        self._telemetry, self._bulk = context.telemetry, context.sessions.bulk
+        self._unfinished = context.sessions.unfinished
         self._frees, self._stops = (session_turns() for _ in range(2))
         self._answers: Turns[_Answer] = Turns(user_of=lambda answer: user_of(answer[1]), size_of=lambda _answer: 1)
 
@@ -95,8 +97,8 @@ class TerminateSessions:
 
     def _has_ended(self, kernel: KernelRecord) -> bool:
         """Whether the agent reports the exit of a kernel, which is about to be recorded."""
-        report = self._reports.listed(kernel)
-        ended = report is not None and report.exit_code is not None and self._reports.current(kernel)
+        report, is_current = self._reports.looked_up(kernel)
+        ended = report is not None and report.exit_code is not None and is_current
         return ended and kernel.status in REPORTED
 
     async def _announce(self) -> bool:
@@ -110,17 +112,24 @@ class TerminateSessions:
 
     def _withdrawal_or_notice(self, session: SessionRecord) -> tuple[SessionStep, ...]:
         receipt = session.evictions[-1]
+        if self._is_unread(receipt.for_session):  # decided when it is read; no stop is requested until then
+            self._sessions.mark_stale([receipt.for_session])
+            return ()
         kernels = tuple(
             one.kernel_id
             for one in _terminating(session)
             if (receipt.whole or one.since_ms == receipt.at_ms) and one.exit_code is None
         )
         if len(kernels) == receipt.kernels and not self._waits(receipt.for_session):
-            named = receipt.for_session if receipt.for_user == session.spec.owner.user else "a session of another user"
+            named = receipt.taker_named_to(session.spec.owner.user) or "a session of another user"
             detail = f"{named} does not wait for its room any more; it runs on, and had no notice"
             return (SessionStep(KernelTrigger.SPARED, by_coordinator(EVICTION_WITHDRAWN, detail), kernels),)
         ending = tuple(one.kernel_id for one in _terminating(session))
         return (SessionStep(KernelTrigger.NOTICED, by_coordinator(NOTICE_GIVEN), ending),)
+
+    def _is_unread(self, taker_id: SessionId) -> bool:
+        """Whether a session was found, and is not read yet, as many are not when a term begins."""
+        return self._sessions.get(taker_id) is None and taker_id in self._reader.unread
 
     def _waits(self, taker_id: SessionId) -> bool:
         """Whether a session still waits for the room that others were evicted for."""
@@ -156,7 +165,7 @@ class TerminateSessions:
 
         ending = self._ending()
         later = self._frees.take(ending, budget=slice_of(sum(map(kernels_in, ending))), spend=free)
-        self._sessions.unfinished.update(dict.fromkeys(session.session_id for session in later))
+        self._unfinished.update(dict.fromkeys(session.session_id for session in later))
         return await self._free(freeings, by_coordinator("over"))
 
     async def _free(self, freeings: Sequence[Freeing], change: Change) -> bool:
@@ -205,7 +214,7 @@ class TerminateSessions:
             if not self._quarantine.admits(session.session_id) or _may_be_withdrawn(session):
                 return 0
             forced = session.goal is Goal.FORCE or session.status in SESSION.terminal
-            kind, grace_s = (KILL, 0.0) if forced else (STOP, float(session.spec.stop_grace_s))
+            kind, grace_s = (KILL, 0.0) if forced else (STOP, _grace_s(session))
             notice = "" if forced else _notice(session)
             left = limit
             for kernel in _terminating(session):
@@ -220,7 +229,7 @@ class TerminateSessions:
             return limit - left
 
         later = self._stops.take(self._ending(), budget=REQUESTS_PER_ROUND, spend=stop)
-        self._sessions.unfinished.update(dict.fromkeys(session.session_id for session in later))
+        self._unfinished.update(dict.fromkeys(session.session_id for session in later))
         return sent > 0
 
     def _begin(self, kernel: KernelRecord, agent: AgentInfo | None, kind: str, *, grace_s: float, notice: str) -> bool:
@@ -301,7 +310,7 @@ class TerminateSessions:
 
     def _is_hidden(self, reply: AgentReply) -> bool:
         kernel = self._sessions.kernel(KernelId(reply.key.subject))
-        return kernel is not None and self._sessions.bulk.hides(kernel.session_id)
+        return kernel is not None and self._bulk.hides(kernel.session_id)
 
     def _terminating_kernel(self, reply: AgentReply) -> tuple[SessionRecord, KernelRecord] | None:
         """The kernel that a reply is about, if it is still terminating."""
@@ -324,6 +333,13 @@ def _may_be_withdrawn(session: SessionRecord) -> bool:
     if session.goal is not Goal.RUN or session.cause is not None:
         return False
     return bool(session.evictions) and session.evictions[-1].may_be_withdrawn
+
+
+def _grace_s(session: SessionRecord) -> float:
+    """The time from the notice to the end: that of an eviction under way, or the session's own."""
+    receipt = _open_receipt(session)
+    own_s = float(session.spec.stop_grace_s)
+    return own_s if receipt is None else min(own_s, (receipt.evict_at_ms - receipt.at_ms) / 1000)
 
 
 def _open_receipt(session: SessionRecord) -> EvictionReceipt | None:

@@ -30,7 +30,7 @@ class WatchKernels:
 
     def __init__(self, context: HandlerContext, *, missing_s: float = 10.0) -> None:
         self._sessions, self._writer = context.sessions, context.writer
-        self._reports, self._clock = context.reports, context.clock
+        self._reports, self._clock, self._bulk = context.reports, context.clock, context.sessions.bulk
         self._missing_ms = round(missing_s * 1000)
         # When a kernel was first missing, and from which report.
         self._missed: dict[KernelId, tuple[int, int]] = {}
@@ -76,7 +76,7 @@ class WatchKernels:
         now_ms, due = self._clock.monotonic_ms(), list[SessionRecord]()
         self._postponed.clear()
         for session in sessions:
-            hidden = self._sessions.bulk.hides(session.session_id)
+            hidden = self._bulk.hides(session.session_id)
             if hidden or self._next_ms.get(session.session_id, 0) > now_ms:
                 self._postponed[session.session_id] = None
                 continue
@@ -89,17 +89,19 @@ class WatchKernels:
         exits: dict[KernelId, Exit] = {}
         started: list[KernelId] = []
         lost: list[KernelId] = []
+        looked_up, missed = self._reports.looked_up, self._missed
         for kernel in session.kernels:
             if kernel.status not in REPORTED:
                 continue
-            report = self._reports.listed(kernel)
+            report, is_current = looked_up(kernel)
             if report is None:
                 lost += [kernel.kernel_id] if self._is_lost(kernel) else []
-            elif not self._reports.current(kernel):
+            elif not is_current:
                 # A later incarnation has adopted it, or the report is of an earlier one: the store knows which.
                 self._sessions.mark_stale([session.session_id])
             else:
-                self._missed.pop(kernel.kernel_id, None)
+                if missed:
+                    missed.pop(kernel.kernel_id, None)
                 if report.exit_code is not None:
                     exits[kernel.kernel_id] = Exit(report.exit_code, report.reason)
                 if kernel.status is KernelStatus.CREATING and (report.running or report.exit_code is not None):
@@ -112,16 +114,15 @@ class WatchKernels:
         gone = SessionStep(
             KernelTrigger.FAILED, by_report(KERNEL_LOST, "its agent does not list it any more"), tuple(lost)
         )
-        rest = exit_steps(session, exits)
         if Need.TERMINATION in needs_of(session):
-            return *rest, gone
+            return *exit_steps(session, exits), gone
         steps = end_steps(session, exits)
         if steps:
             return *steps, gone
         if lost:
             missing = frozenset(lost)
             creating = all(one.status is KernelStatus.CREATING for one in session.kernels if one.kernel_id in missing)
-            return (failed_start(session, gone),) if creating and not exits else (gone, *rest)
+            return (failed_start(session, gone),) if creating and not exits else (gone, *exit_steps(session, exits))
         if exits:
             self._partly_ended[session.session_id] = len(exits)
         return (SessionStep(KernelTrigger.STARTED, by_report(), tuple(started)),)

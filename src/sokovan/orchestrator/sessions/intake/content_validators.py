@@ -46,7 +46,8 @@ def commands(query: IntakeQuery) -> Iterator[Problem]:
         place = group.place("command")
         yield from problems_of(place, require_command, group.command, what="command")
         if not group.command and needs_command(query.request.session_type, group.image):
-            yield Problem(place, f"a session of type {query.request.session_type} needs a command to run")
+            own = f": the image {group.image} has none of its own" if is_process_image(group.image) else ""
+            yield Problem(place, f"a session of type {query.request.session_type} needs a command to run{own}")
 
 
 def needs_command(session_type: SessionType, image: str) -> bool:

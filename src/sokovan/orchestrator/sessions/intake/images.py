@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from sokovan.domain.cluster.agent import MOUNTS_ANYWHERE, MOUNTS_LABEL
@@ -28,6 +28,15 @@ def choose_image(name: str, known: Sequence[Image], *, architecture: str, prefer
     if is_process_image(name):
         return Image(name, preferred)
     return known[0] if known else None
+
+
+def image_digests(images: Iterable[Image | None]) -> dict[str, str]:
+    """The digests that the catalog has of these images, by name.
+
+    Images of processes are made from a list of the machine, and have none.
+    """
+    found = (image for image in images if image is not None and not is_process_image(image.name))
+    return {image.name: image.digest for image in found if image.digest is not None}
 
 
 def mount_requirements(mounts: Sequence[Mount], image: str) -> dict[str, str]:

@@ -16,11 +16,10 @@ from sokovan.domain.slots import SlotLimits, is_accelerator
 from sokovan.orchestrator.sessions.intake.kernel_groups import kernel_groups
 from sokovan.orchestrator.sessions.intake.pools import Pool
 from sokovan.orchestrator.sessions.intake.reference_validators import queue_of
-from sokovan.orchestrator.sessions.intake.resource_calculator import DEFAULTS, MEMORY
+from sokovan.orchestrator.sessions.intake.resource_calculator import CPU, DEFAULTS, MEMORY
 from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 
 MIB = 1 << 20
-CPU = "cpu"
 # The part of an agent's memory that is divided among its accelerators. The rest stays free for
 # sessions without one: otherwise one session per device would fill the agent.
 ACCELERATED_NUMERATOR, ACCELERATED_DENOMINATOR = 3, 4

@@ -14,7 +14,7 @@ from sokovan.domain.problems import FolderRefused, InvalidRequest, NameTaken, Pr
 from sokovan.domain.session import EndPolicy, KernelSpec, SessionSpec, SessionType
 from sokovan.domain.session_request import SessionRequest
 from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.intake.images import choose_image, mount_requirements
+from sokovan.orchestrator.sessions.intake.images import choose_image, image_digests, mount_requirements
 from sokovan.orchestrator.sessions.intake.kernel_groups import MAIN, KernelGroup, kernel_groups, roles
 from sokovan.orchestrator.sessions.intake.memory_calculator import memory_defaults
 from sokovan.orchestrator.sessions.intake.reference_validators import names, queue_of
@@ -120,6 +120,7 @@ class Preparer:
             isolated_network=scaling_group.isolated_network,
             secrets=tuple(sorted(request.secrets)),
             kernel_disk_max=disk_limit(query),
+            image_digests=image_digests([one.image for one in groups]),
         )
 
     def copied(self, spec: SessionSpec, query: IntakeQuery) -> SessionSpec:

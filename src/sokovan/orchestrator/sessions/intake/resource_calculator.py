@@ -14,7 +14,7 @@ from sokovan.domain.slots import AMOUNT_MAX, MIG_PREFIX, NO_SLOTS, ResourceSlot,
 
 CPU, MEMORY = "cpu", "mem"
 # Amounts of slots that neither the request nor the image names; of memory, the least default.
-DEFAULTS = ResourceSlot({"cpu": 1000, MEMORY: 256 << 20})
+DEFAULTS = ResourceSlot({CPU: 1000, MEMORY: 256 << 20})
 ALIASES: Mapping[str, str] = {"gpu": "cuda.device", "gpus": "cuda.device", "memory": MEMORY}
 # Every agent has these slots.
 EVERYWHERE = frozenset(DEFAULTS)

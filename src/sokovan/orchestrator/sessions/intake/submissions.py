@@ -14,7 +14,6 @@ from sokovan.domain.problems import InvalidRequest, NameTaken, Problem, TooManyP
 from sokovan.domain.records import DETAIL_MAX, SUBMITTED, Change, SessionRecord, submitted_events
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.array_control import (
-    KERNELS_TOGETHER,
     STORED_TOGETHER,
     ArrayStorage,
     BegunArray,
@@ -31,6 +30,7 @@ from sokovan.orchestrator.sessions.intake.validation_context import (
     PendingLimit,
     Pools,
 )
+from sokovan.orchestrator.sessions.user_changes import KERNELS_TOGETHER
 from sokovan.ports.environment import Clock, IdSource
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.repositories.sessions import NewSession, RequestKey

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.replica import ReplicaStatus
-from sokovan.orchestrator.deployments.handlers.replica import CRASH_LOOP
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import Change
+from sokovan.domain.serving.replica import CRASH_LOOP
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 
 pytestmark = pytest.mark.slow
@@ -150,3 +154,39 @@ async def test_the_session_of_a_replica_that_a_user_stops_is_replaced() -> None:
         assert await cluster.statuses() == []
         await cluster.serve_for(12, step_s=2)
         assert await cluster.statuses() == ["active"]
+
+
+async def end_as(cluster: ServedCluster, code: str, revision: int = 1) -> None:
+    """End the session of a replica for a reason."""
+    session = next(one.session_id for one in await cluster.replicas() if one.place.revision == revision)
+    assert session is not None
+    change = Change("coordinator", Cause.COORDINATOR, code, "for the test")
+    await cluster.store.run(lambda unit: unit.sessions.set_goals([session], Goal.STOP, change))
+    await cluster.converge()
+
+
+@pytest.mark.parametrize("code", ["agent-lost", "kernel-lost", "preempted", "reclaimed", "user-requested"])
+async def test_ends_that_are_not_the_doing_of_the_engine_neither_delay_nor_stop_attempts(code: str) -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        for attempt in range(2, 6):
+            await end_as(cluster, code)
+            assert await cluster.statuses() == ["active"]
+            assert (await cluster.replicas())[0].place.attempt == attempt
+        assert codes_of_loop(await codes(cluster)) == []
+
+
+async def test_replicas_of_a_lost_agent_are_started_elsewhere_at_once() -> None:
+    async with ServedCluster.serve(agents=2) as cluster:
+        await cluster.deploy(replicas=2, revision=revision_of(resources={"cpu": "5", "mem": "1Gi"}))
+        await cluster.converge()
+        await cluster.agent("third")
+        lost = cluster.agents.all[AgentId("a0")]
+        lost.loses_its_machine()
+        for _ in range(300):
+            await cluster.serve_for(1)
+            if all(one.endpoint and one.endpoint.agent_id != "a0" for one in await cluster.replicas()):
+                break
+        assert await cluster.statuses() == ["active", "active"]
+        assert {one.endpoint.agent_id for one in await cluster.replicas() if one.endpoint} == {"a1", "third"}

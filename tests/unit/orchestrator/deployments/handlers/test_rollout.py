@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from sokovan.domain.errors import SokovanError
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
+from sokovan.domain.lifecycle.session import Goal
+from sokovan.domain.lifecycle.transition_table import Cause
+from sokovan.domain.records import Change
 from sokovan.domain.serving.engine import EngineDefinition, EngineRequest
 from sokovan.domain.serving.records import RevisionTraffic, RolloutRecord, RouteDemand
-from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy
+from sokovan.domain.serving.rollout import RolloutPolicy, RolloutStrategy, WhenFull
 from sokovan.testing.served_cluster import ServedCluster, define_plainly, revision_of
 from sokovan.testing.stored_cluster import BY_USER
 
@@ -85,6 +89,59 @@ async def test_a_full_cluster_replaces_one_replica_at_a_time(replicas: int) -> N
         assert "one is replaced at a time" in (await newest(cluster)).reason
 
 
+async def full(cluster: ServedCluster, policy: RolloutPolicy, *, replicas: int = 1) -> None:
+    """Update a deployment whose replicas leave no room for another one."""
+    large = {"cpu": str(8 // replicas), "mem": "1Gi"}
+    await cluster.deploy(replicas=replicas, revision=revision_of(resources=large), rollout=policy)
+    await cluster.converge()
+    assert await serving(cluster) == {1: replicas}
+    await update(cluster, resources=large, environment={"V": "2"})
+
+
+async def test_an_update_that_is_to_wait_for_room_does_so_and_says_it_once() -> None:
+    async with ServedCluster.serve() as cluster:
+        await full(cluster, RolloutPolicy(when_full=WhenFull.WAIT), replicas=2)
+        await cluster.serve_for(30, step_s=2)
+        rollout = await newest(cluster)
+        assert rollout.status is RolloutStatus.PLANNING
+        assert await serving(cluster) == {1: 2}
+        events = await cluster.store.read(lambda unit: unit.deployments.events(rollout.deployment_id, limit=200))
+        [waits] = [entry for _, entry in events if entry.change.code == "no-room-for-surge"]
+        assert "waits for room for an additional replica" in waits.change.detail
+        assert waits.times > 1
+        await cluster.agent("more")
+        for _ in range(60):
+            await cluster.serve_for(1)
+            assert sum((await serving(cluster)).values()) >= 2
+        assert (await newest(cluster)).status is RolloutStatus.COMPLETED
+        assert await serving(cluster) == {2: 2}
+
+
+@pytest.mark.parametrize(
+    ("policy", "replicas"),
+    [
+        (RolloutPolicy(when_full=WhenFull.FAIL), 2),
+        # One replica that is replaced in its place would leave none that serves.
+        (RolloutPolicy(when_full=WhenFull.REPLACE), 1),
+        (RolloutPolicy(strategy=RolloutStrategy.BLUE_GREEN), 2),
+    ],
+    ids=["fail", "replace the only one", "blue/green"],
+)
+async def test_an_update_without_room_fails_and_the_old_revision_serves_all_the_time(
+    policy: RolloutPolicy, replicas: int
+) -> None:
+    async with ServedCluster.serve() as cluster:
+        await full(cluster, policy, replicas=replicas)
+        for _ in range(20):
+            await cluster.serve_for(1)
+            assert await serving(cluster) == {1: replicas}
+        rollout = await newest(cluster)
+        assert rollout.status is RolloutStatus.ROLLED_BACK
+        assert "there is no room for an additional replica" in rollout.reason
+        assert (await cluster.deployment()).revision == 1
+        assert {one.place.revision for one in await cluster.replicas()} == {1}
+
+
 async def test_a_new_revision_that_crashes_is_rolled_back_and_the_old_one_serves() -> None:
     async with ServedCluster.serve() as cluster:
         [agent] = cluster.agents.all.values()
@@ -101,6 +158,27 @@ async def test_a_new_revision_that_crashes_is_rolled_back_and_the_old_one_serves
         assert "failed repeatedly" in rollout.reason
         assert (await cluster.deployment()).revision == 1
         assert await serving(cluster) == {1: 2}
+
+
+async def evict(cluster: ServedCluster, session: SessionId) -> None:
+    change = Change("coordinator", Cause.COORDINATOR, "preempted", "for another session")
+    await cluster.store.run(lambda unit: unit.sessions.set_goals([session], Goal.STOP, change))
+    await cluster.converge()
+
+
+async def test_replicas_of_a_new_revision_that_are_evicted_do_not_end_its_rollout() -> None:
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        await update(cluster, environment={"V": "2"})
+        await cluster.serve_for(2)
+        for _ in range(4):
+            [session] = [one.session_id for one in await cluster.replicas() if one.place.revision == 2]
+            assert session is not None
+            await evict(cluster, session)
+        assert (await newest(cluster)).status is RolloutStatus.PROGRESSING
+        await cluster.serve_for(30)
+        assert (await newest(cluster)).status is RolloutStatus.COMPLETED
 
 
 def with_environment(request: EngineRequest) -> EngineDefinition:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.cluster.queue import Queue, QueueState
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, AccessKey, AgentId, KernelId, QueueName, SessionId
@@ -192,13 +193,19 @@ class Slow:
         self.now -= 1
         return await decide_in_thread(snapshot, profile)
 
+    async def reached(self, count: int) -> None:
+        """Wait until so many have begun."""
+        async with asyncio.timeout(60):
+            while self.now < count:
+                await SystemClock().sleep(0.01)
+
 
 @pytest.mark.slow
 async def test_few_are_tried_at_a_time_and_not_too_many_wait_for_that(harness: ControllerHarness) -> None:
     session, slow = await harness.submit(), Slow()
     runs = DryRuns(SqlSnapshots(harness.store), slow, limits=DryRunLimits(concurrent_max=2, waiting_max=3))
     runs_under_way = [asyncio.ensure_future(runs.of_new(another(harness, session.spec))) for _ in range(5)]
-    await asyncio.wait(runs_under_way, timeout=0.2)
+    await slow.reached(2)
 
     with pytest.raises(DryRunBusy) as refusal:
         await runs.of_new(session.spec)
@@ -219,7 +226,7 @@ async def test_a_user_has_few_dry_runs_under_way_whatever_the_key(harness: Contr
         asyncio.ensure_future(runs.of_new(replace(another(harness, session.spec), owner=one)))
         for one in (owner, replace(owner, access_key=AccessKey("second")), Owner(user="bob"))
     ]
-    await asyncio.wait(under_way, timeout=0.2)
+    await slow.reached(1)  # all have been counted before
 
     with pytest.raises(DryRunBusy, match="2 dry runs of user alice"):
         await runs.of_new(replace(session.spec, owner=replace(owner, access_key=AccessKey("third"))))

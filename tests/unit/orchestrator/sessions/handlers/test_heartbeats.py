@@ -75,6 +75,13 @@ async def test_the_lag_of_the_coordinator_is_no_silence_of_agents(cluster: Orche
         stall.seconds = 59.0
         await cluster.pass_time(1)
         assert await status(cluster) is AgentStatus.ALIVE
+    await cluster.pass_time(1)
+    assert [round(one) for one in cluster.telemetry.observed("loop_stall_seconds")] == [60] * 4
+
+
+async def test_a_manager_on_time_has_no_stalls(cluster: OrchestratedCluster) -> None:
+    await cluster.pass_time(5)
+    assert cluster.telemetry.observed("loop_stall_seconds") == []
 
 
 async def test_an_agent_is_suspect_in_time_though_cycles_wait_long(cluster: OrchestratedCluster) -> None:

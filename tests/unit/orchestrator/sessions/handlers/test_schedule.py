@@ -9,6 +9,7 @@ from sokovan.domain.owners.policy import ResourcePolicy, Scope
 from sokovan.domain.owners.tenancy import Domain, User
 from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
+from sokovan.orchestrator.sessions import session_cache
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.scheduling.codec import verdict_from_json
 from sokovan.scheduling.plan import Eviction, Placement, SchedulingPlan
@@ -120,6 +121,20 @@ async def test_what_can_never_pass_a_validator_is_cancelled_and_what_may_pass_wa
     assert (why.code, why.verdict) == ("VALIDATION_FAILED", Advice.CHANGE)
     assert [await cluster.status(name) for name in ("runs", "later", "elastic")] == ["running", "pending", "pending"]
     assert not cluster.failures
+
+
+async def test_what_can_never_start_is_cancelled_although_it_is_not_read_yet(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = ResourcePolicy("two", slots_max=SlotLimits({"cpu": 2000}))
+    await cluster.stored.put(two, Domain("default"), User("default", "default", policy="two"))
+    for number in range(4):
+        await cluster.submit(f"w{number}", slots={"cpu": 1000})
+    await cluster.submit("never", slots={"cpu": 3000})
+    monkeypatch.setattr(session_cache, "READ_AT_ONCE", 1)
+    await cluster.tick()
+    assert len(cluster.coordinator._reader.unread) > 0
+    assert (await cluster.session("never")).cause == "validation-failed"
 
 
 async def test_a_system_session_starts_first_and_counts_against_no_quota(cluster: OrchestratedCluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.domain.cluster.image import Image
-from sokovan.orchestrator.sessions.intake.images import choose_image
+from sokovan.orchestrator.sessions.intake.images import choose_image, image_digests
 
 X86, ARM, RISC = (Image("torch", architecture=one) for one in ("x86_64", "aarch64", "riscv64"))
 
@@ -36,3 +36,11 @@ def test_an_entry_of_the_catalog_says_more_of_a_process_image() -> None:
     entry = Image("host", "aarch64")
 
     assert choose_image("host", (entry,), architecture="", preferred="aarch64") is entry
+
+
+def test_only_images_of_containers_are_pinned_by_their_digest() -> None:
+    digest = "sha256:" + "d" * 64
+    pinned, listed = Image("torch", digest=digest), Image("venv:torch", digest=digest)
+
+    assert image_digests([pinned, X86, listed, None]) == {"torch": digest}
+    assert image_digests([X86]) == {}

@@ -321,3 +321,10 @@ def test_each_kernel_has_at_least_the_minimum_of_its_owners_policies() -> None:
     assert prepared({"policies": policies}).kernels[0].slots["mem"] == 1 << 30
     with pytest.raises(InvalidRequest, match="the quota of user ada needs 1Gi"):
         prepared({"policies": policies}, resources={"mem": "512MiB"})
+
+
+def test_a_session_keeps_the_digest_that_the_catalog_has_at_its_submission() -> None:
+    digest = "sha256:" + "d" * 64
+    spec = prepared({"images": {"torch": (Image("torch", digest=digest),)}}, image="torch")
+
+    assert (spec.kernels[0].image, dict(spec.image_digests)) == ("torch", {"torch": digest})

@@ -31,25 +31,32 @@ from sokovan.orchestrator.sessions.intake.validation_context import IntakeQuery
 from sokovan.orchestrator.sessions.intake.validators import problems_with
 from sokovan.orchestrator.sessions.references import sessions_or_arrays
 from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import Store
 from sokovan.testing.stored_cluster import refusal
 from tests.unit.adapters.sql.statements import recorded_statements
 from tests.unit.orchestrator.sessions.controller_harness import ALICE, BOB, HELLO, controller_harness, session_request
+
+
+def counted_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many requests each transaction of a store stores, from now on."""
+    together: list[int] = []
+    run = store.run
+
+    async def counted(work: Any) -> Any:
+        found = await run(work)
+        together.append(len(found))
+        return found
+
+    monkeypatch.setattr(store, "run", counted)
+    return together
 
 
 async def test_no_more_requests_of_a_batch_are_stored_together_than_of_an_array(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(submissions, "STORED_TOGETHER", 2)
-    together: list[int] = []
     async with controller_harness() as on:
-        run = on.store.run
-
-        async def counted(work: Any) -> Any:
-            found = await run(work)
-            together.append(len(found))
-            return found
-
-        monkeypatch.setattr(on.store, "run", counted)
+        together = counted_runs(on.store, monkeypatch)
         await on.controller.submit_many([KeyedRequest(HELLO)] * 5, ALICE)
     assert together == [2, 2, 1]
 
@@ -381,16 +388,8 @@ async def test_large_sessions_of_a_batch_are_stored_in_several_transactions(monk
 async def test_of_requests_with_names_fewer_share_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submissions, "KERNELS_TOGETHER", 10)
     monkeypatch.setattr(submissions, "LOOKED_UP_AS", 4)
-    together: list[int] = []
     async with controller_harness() as on:
-        run = on.store.run
-
-        async def counted(work: Any) -> Any:
-            found = await run(work)
-            together.append(len(found))
-            return found
-
-        monkeypatch.setattr(on.store, "run", counted)
+        together = counted_runs(on.store, monkeypatch)
         names = [f"n{number}" for number in range(5)] + [""] * 9
         outcomes = await on.controller.submit_many([KeyedRequest(session_request(name=one)) for one in names], ALICE)
     assert all(isinstance(one, Submission) for one in outcomes)
