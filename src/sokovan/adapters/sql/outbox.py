@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -21,28 +22,45 @@ from sokovan.domain.events import KINDS, Event
 # Built once: building a statement costs more than running it.
 _PENDING = (
     sa.select(OUTBOX.c.sequence, OUTBOX.c.events)
+    .where(OUTBOX.c.sequence > sa.bindparam("after", type_=WHOLE))
     .order_by(OUTBOX.c.sequence)
     .limit(sa.bindparam("limit", type_=WHOLE))
     .with_for_update(skip_locked=True)
 )
 
 
+_REMOVE_PUBLISHED = sa.delete(OUTBOX).where(OUTBOX.c.sequence <= sa.bindparam("last", type_=WHOLE))
+# Published rows on SQLite after which they are removed, also while more are published.
+KEPT_MAX = 200
+# Events that are passed to the bus in one call on PostgreSQL, of many rows.
+EVENTS_AT_ONCE = 500
+_ROW = msgspec.json.Decoder(list[tuple[str, msgspec.Raw]])
+_DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
+
+
 @cache
-def _remove(postgresql: bool) -> tuple[sa.Delete, Rows]:  # noqa: FBT001  # a key of the cache
-    taken = Rows("taken", {"sequence": WHOLE}, postgresql=postgresql)
+def _remove() -> tuple[sa.Delete, Rows]:
+    taken = Rows("taken", {"sequence": WHOLE}, postgresql=True)
     return sa.delete(OUTBOX).where(OUTBOX.c.sequence.in_(sa.select(taken.c.sequence))), taken
 
 
 class SqlOutbox:
-    """The outbox on SQL. Concurrent publishers take different rows."""
+    """The outbox on SQL. On PostgreSQL concurrent publishers take different rows.
+
+    SQLite has one publisher and one writer, for which publishing does not wait: rows are read,
+    and removed later, many at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # SQLite: the last row that was published, and how many are not removed yet. Numbers are never used again.
+        self._published, self._kept = 0, 0
 
     async def publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], *, limit: int) -> int:
         """See the port. Raises StoreUnavailable too; what `publish` raises comes through."""
+        take = self._publish_locked if self._database.is_postgresql else self._publish_read
         try:
-            return await self._publish_pending(publish, limit)
+            return await take(publish, limit)
         except _NotPublished as stopped:
             raise stopped.error from None
         except (SQLAlchemyError, OSError, TimeoutError) as error:
@@ -50,21 +68,48 @@ class SqlOutbox:
                 raise StoreUnavailable("the database did not answer; the events stay in the outbox") from error
             raise
 
-    async def _publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
-        # Not durable: after a crash the events are published again, which is allowed.
+    async def _publish_locked(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
+        """Publish rows that no other publisher has locked."""
         async with self._database.writing(durable=False) as connection:
-            rows = (await run(connection, _PENDING, {"limit": limit})).rows
+            rows = (await run(connection, _PENDING, {"after": 0, "limit": limit})).rows
             if not rows:
                 return 0
-            try:
-                await publish([event for row in rows for event in _events(row.events)])
-            except Exception as error:
-                raise _NotPublished(error) from error
+            # Few calls: rows are locked meanwhile, and each call takes a round trip to the bus.
+            events = [event for row in rows for event in _events(row.events)]
+            for start in range(0, len(events), EVENTS_AT_ONCE):
+                await _publish(publish, events[start : start + EVENTS_AT_ONCE])
             # Removed after publishing: at-least-once delivery.
-            remove, taken = _remove(self._database.is_postgresql)
+            remove, taken = _remove()
             await run(connection, remove, taken.bind([(row.sequence,) for row in rows]))
             await connection.commit()
             return len(rows)
+
+    async def _publish_read(self, publish: Callable[[Sequence[Event]], Awaitable[None]], limit: int) -> int:
+        """Publish the rows after the last one that was published."""
+        async with self._database.reading(inline=True) as connection:
+            rows = (await run(connection, _PENDING, {"after": self._published, "limit": limit})).rows
+        for number, row in enumerate(rows):
+            if number:
+                await asyncio.sleep(0)  # others run in between
+            await _publish(publish, list(_events(row.events)))
+            self._published, self._kept = row.sequence, self._kept + 1
+        if self._kept >= KEPT_MAX or (self._kept and not rows):
+            await self._remove_published()
+        return len(rows)
+
+    async def _remove_published(self) -> None:
+        # Not durable: after a crash the events are published again, which is allowed.
+        async with self._database.writing(durable=False) as connection:
+            await run(connection, _REMOVE_PUBLISHED, {"last": self._published})
+            await connection.commit()
+        self._kept = 0
+
+
+async def _publish(publish: Callable[[Sequence[Event]], Awaitable[None]], events: Sequence[Event]) -> None:
+    try:
+        await publish(events)
+    except Exception as error:
+        raise _NotPublished(error) from error
 
 
 class _NotPublished(Exception):
@@ -81,6 +126,6 @@ def _events(text: str) -> Iterator[Event]:
     Events are hints, and the store has the facts; one unreadable event must not block
     the events behind it.
     """
-    for kind, body in msgspec.json.decode(text):
+    for kind, body in _ROW.decode(text):
         with suppress(msgspec.ValidationError, KeyError):
-            yield msgspec.convert(body, KINDS[kind])
+            yield _DECODERS[kind].decode(body)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -60,6 +60,19 @@ class Transaction:
     async def execute(self, statement: sa.Executable, parameters: Any = None) -> int:
         """Run a statement; returns the number of affected rows."""
         return (await run(self.connection, statement, parameters)).changed
+
+    @contextmanager
+    def off_loop(self) -> Iterator[None]:
+        """A block with long statements: on SQLite they run in the connection's thread."""
+        driver = self.connection.driver if isinstance(self.connection, SqliteConnection) else None
+        if driver is None or not driver.inline:
+            yield
+            return
+        driver.inline = False
+        try:
+            yield
+        finally:
+            driver.inline = True
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

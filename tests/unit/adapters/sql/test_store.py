@@ -217,7 +217,7 @@ async def test_an_error_of_the_work_is_not_tried_again() -> None:
 
 
 async def test_a_read_is_tried_again_too() -> None:
-    async with StoredCluster.open(retry=QUICK) as cluster:
+    async with StoredCluster.open(retry=PATIENT) as cluster:
         tries: list[int] = []
 
         async def work(unit: SqlUnitOfWork) -> int:

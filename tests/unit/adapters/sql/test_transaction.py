@@ -1,10 +1,13 @@
 """Transactions: time, events and savepoints."""
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from sokovan.adapters.sql import sqlite_driver
 from sokovan.adapters.sql.schema.tables import CATALOG_MARKS, OUTBOX
 from sokovan.adapters.sql.transaction import EVENTS_PER_ROW, Transaction
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
@@ -58,6 +61,27 @@ async def test_a_prechecked_block_needs_a_savepoint_only_with_other_writers(migr
     async with StoredCluster.open() as alone, StoredCluster.open(migrated_postgres_url) as among_others:
         assert not await alone.store.run_sql(work)
         assert await among_others.store.run_sql(work)
+
+
+async def test_long_statements_of_sqlite_run_in_another_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+    run = sqlite_driver._run
+
+    def recorded(*arguments: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return run(*arguments)
+
+    async def work(unit: SqlUnitOfWork) -> list[bool]:
+        threads.clear()
+        await unit.transaction.fetch(sa.select(OUTBOX))
+        with unit.transaction.off_loop():
+            await unit.transaction.fetch(sa.select(OUTBOX))
+        await unit.transaction.fetch(sa.select(OUTBOX))
+        return list(threads)
+
+    async with StoredCluster.open(f"sqlite:///{tmp_path}/store.db") as cluster:
+        monkeypatch.setattr(sqlite_driver, "_run", recorded)
+        assert await cluster.store.read(work) == [True, False, True]
 
 
 async def test_a_new_row_is_inserted_once() -> None:

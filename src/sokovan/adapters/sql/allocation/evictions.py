@@ -24,32 +24,52 @@ from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
-from sokovan.domain.lifecycle.eviction import CONSOLIDATE, RECEIPTS_MAX, TOOK_ROOM, EvictionReceipt, named_to
+from sokovan.domain.lifecycle.eviction import (
+    CONSOLIDATE,
+    PREEMPT,
+    RECEIPTS_MAX,
+    RECLAIM,
+    TOOK_ROOM,
+    EvictionReceipt,
+    choice_text,
+    named_to,
+)
 from sokovan.domain.lifecycle.kernel import ALIVE, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change
 from sokovan.domain.session import EndPolicy, SessionSpec
 from sokovan.ports.snapshots import RecordedPlan
-from sokovan.scheduling.engine.evictions.victims import loss_slots
+from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
-from sokovan.scheduling.snapshot import Reservation
+from sokovan.scheduling.snapshot import Reservation, workload_of
 
 WHO = "scheduler"
 # The reasons in the histories of the evicted, by action.
-REASONS = {"preempt": "preempted", "reclaim": "reclaimed", CONSOLIDATE: "moved"}
+REASONS = {PREEMPT: "preempted", RECLAIM: "reclaimed", CONSOLIDATE: "moved"}
 _LISTED_MAX = 5
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 
 
 @dataclass(slots=True)
 class _Victim:
-    """A locked session, and the kernels of it that a plan evicts."""
+    """A locked session, and the kernels of it that a plan evicts, all like the first of them."""
 
     session: SessionRow
     spec: SessionSpec
     kernels: list[KernelRow]
-    action: str
+    first: Eviction
+
+    @property
+    def action(self) -> str:
+        """The action that chose the kernels."""
+        return self.first.action
+
+    @property
+    def notice_ms(self) -> int:
+        """The time from the notice to the end."""
+        grace_ms = self.spec.stop_grace_s * 1000
+        return grace_ms if self.first.notice_ms is None else min(grace_ms, self.first.notice_ms)
 
     def alive(self) -> list[KernelRow]:
         return [kernel for kernel in self.session.kernels.values() if kernel.status in ALIVE]
@@ -58,6 +78,21 @@ class _Victim:
     def whole(self) -> bool:
         """Whether nothing of the session runs on."""
         return len(self.kernels) == len(self.alive())
+
+    def keeps_gang(self) -> bool:
+        """Whether what runs on is a gang, unless it was none before.
+
+        Best-effort kernels that wait count as if they ran.
+        """
+        workload = workload_of(self.spec, submitted=0)
+        counted = {one.kernel_id for one in self.alive()}
+        waiting = {one.kernel_id for one in self.session.kernels.values() if one.status is KernelStatus.PENDING}
+        kernels = [
+            one for one in workload.kernels if one.kernel_id in counted or (one.kernel_id in waiting and not one.slots)
+        ]
+        gone = {one.kernel_id for one in self.kernels}
+        left = [one for one in kernels if one.kernel_id not in gone]
+        return gang_holds(workload, left) or not gang_holds(workload, kernels)
 
     def has_lead(self) -> bool:
         """Whether the others cannot go on: they meet at rank 0, or end with the first kernel."""
@@ -131,7 +166,7 @@ def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, 
         session = locked.sessions.get(one.session_id)
         if session is None or session.goal is not Goal.RUN or session.status is not SessionStatus.RUNNING:
             continue
-        victim = found.setdefault(one.session_id, _Victim(session, locked.specs[one.session_id], [], one.action))
+        victim = found.setdefault(one.session_id, _Victim(session, locked.specs[one.session_id], [], one))
         kernel = session.kernels.get(one.kernel_id)
         if kernel is not None and kernel.status in ALIVE and kernel.agent_id == one.agent_id:
             victim.kernels.append(kernel)
@@ -164,8 +199,9 @@ def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _
             return f"kernel {one.kernel_id}, which was to be evicted, has ended or moved"
     for victim in victims.values():
         left = len(victim.alive()) - len(victim.kernels)
-        if 0 < left < victim.session.row.required:
-            return f"session {victim.session.session_id} would keep {left} kernels, fewer than its minimum"
+        if left and not victim.keeps_gang():
+            fewer = "fewer than its minimum" if left < victim.session.row.required else "too few of a kernel group"
+            return f"session {victim.session.session_id} would keep {left} kernels, {fewer}"
     return ""
 
 
@@ -176,11 +212,14 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     fate = "it waits again" if whole and returns else "it ends" if whole else "it goes on with fewer kernels"
     fate = "these start again on other agents" if moves else fate
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
-    detail = f"{count} running kernels make room for {_named(taker, victim.spec)}; {fate}"
+    why = choice_text(victim.first.rule, victim.first.cost, victim.first.runner_up)
+    detail = "; ".join(
+        part for part in (f"{count} running kernels make room for {_named(taker, victim.spec)}", fate, why) if part
+    )
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
     receipt = _receipt(transitions.transaction.now_ms, victim, taker, returns=returns)
     session.evictions = [*session.evictions, receipt][-RECEIPTS_MAX:]
-    # What does not return is stopped like by its user, and has the eviction as the cause of its end.
+    # A session that does not return is stopped like by its user, and has the eviction as the cause of its end.
     trigger = KernelTrigger.EVICTED if returns else KernelTrigger.STOP_REQUESTED
     for kernel in victim.kernels:
         kernel.follow_up = FollowUp.REQUEUE if returns else None
@@ -200,15 +239,19 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool)
         at_ms=now_ms,
         for_session=taker.session_id,
         for_user=taker.owner.user,
+        for_name=taker.name,
         action=victim.action,
         kernels=len(victim.kernels),
         whole=victim.whole,
         slots=sum(loss_slots(kernel.slots) for kernel in victim.kernels),
         saved_ms=saved.at_ms if saved is not None and reported else said_ms,
         reported=reported,
-        evict_at_ms=now_ms + victim.spec.stop_grace_s * 1000,
+        evict_at_ms=now_ms + victim.notice_ms,
         ran_since_ms=start_ms if ran else None,
         saves_every_s=every_s if said_ms > start_ms else None,
+        rule=victim.first.rule,
+        cost=victim.first.cost,
+        runner_up=victim.first.runner_up,
     )
 
 
@@ -220,7 +263,9 @@ def _receipt_text(every: Sequence[_Victim], taker: SessionSpec) -> str:
     kernels = sum(len(one.kernels) for one in every)
     evicted = "1 kernel is evicted" if kernels == 1 else f"{kernels} kernels are evicted"
     text = f"{evicted} for it ({named}{more}), which loses {lost_s} slot seconds of work"
-    return text[:DETAIL_MAX]
+    first = every[0].first
+    why = choice_text(first.rule, first.cost, first.runner_up)
+    return (f"{text}; {why}" if why else text)[:DETAIL_MAX]
 
 
 def _named(session: SessionSpec, reader: SessionSpec) -> str:

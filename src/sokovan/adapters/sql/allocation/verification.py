@@ -6,6 +6,7 @@ refused with a reason; the others are not affected.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from sokovan.adapters.sql.allocation.devices import DeviceAllocator
 from sokovan.adapters.sql.allocation.port_leases import PortLeases, assign_ranks, requested_ports
 from sokovan.adapters.sql.repositories.owner_limits import OwnerLimits
-from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow
+from sokovan.adapters.sql.repositories.sessions.session_rows import SessionRow, slots_of
 from sokovan.adapters.sql.repositories.usage import scopes_of
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.domain.ids import KernelId, SessionId
@@ -156,17 +157,21 @@ def _check_agents(
     done: list[tuple[LockedAgent, ResourceSlot, Mapping[str, tuple[tuple[str, int], ...]]]] = []
     devices: dict[KernelId, Mapping[str, tuple[tuple[str, int], ...]]] = {}
     ports: dict[KernelId, Mapping[str, int]] = {}
+    fitting: dict[str, LockedAgent] = {}  # looked at once: a gang has many kernels on each
     try:
         for kernel_id, agent_id in assignment.kernels:
-            kernel = session.kernels[kernel_id]
-            agent = _fitting_agent(assignment, agent_id, state, session.row.scaling_group)
+            kernel, agent = session.kernels[kernel_id], fitting.get(agent_id)
+            if agent is None:
+                agent = fitting[agent_id] = _fitting_agent(assignment, agent_id, state, session.row.scaling_group)
             if kernel.architecture != agent.architecture or not _has_labels(kernel.require, agent.labels):
                 problem = f"agent {agent_id} no longer has what kernel {kernel_id} requires"
                 raise AgentChanged(session_id=assignment.session_id, problem=problem)
-            picked = _reserve(assignment, agent_id, agent, kernel.slots)
-            done.append((agent, kernel.slots, picked))
+            slots = kernel.slots
+            picked = _reserve(assignment, agent_id, agent, slots)
+            done.append((agent, slots, picked))
             devices[kernel_id] = picked
-            ports[kernel_id] = _lease(assignment, agent_id, agent, requested_ports(session, kernel))
+            requested = requested_ports(session, kernel)
+            ports[kernel_id] = _lease(assignment, agent_id, agent, requested) if requested else {}
     except AllocationError:
         for agent, slots, picked in done:
             _release(agent, slots, picked)
@@ -242,9 +247,9 @@ def _has_labels(require: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 def _amounts(assignment: Assignment, session: SessionRow) -> dict[str, int]:
     """Usage to add for the owner; a session that already holds slots is not counted again."""
     amounts: dict[str, int] = {}
-    for kernel_id, _ in assignment.kernels:
-        for slot, amount in session.kernels[kernel_id].slots.items():
-            amounts[slot] = amounts.get(slot, 0) + amount
+    for text, kernels in Counter(session.kernels[kernel_id].slots_text for kernel_id, _ in assignment.kernels).items():
+        for slot, amount in slots_of(text).items():
+            amounts[slot] = amounts.get(slot, 0) + amount * kernels
     if not any(kernel.status in HOLDS_SLOTS for kernel in session.kernels.values()):
         amounts[SESSIONS_SLOT] = 1
     return amounts

@@ -65,7 +65,7 @@ class SilentClients:
         self._reading = reading
         # How many looks in a row have found each.
         self._found: dict[_Silence, int] = {}
-        # A connection that was told to end may be there for a moment: it is not counted twice.
+        # A connection that was ended may be listed for a moment: it is not counted twice.
         self._ended: set[_Silence] = set()
 
     async def look(self) -> int:

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Row
 from sokovan.adapters.sql.rows import TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import HISTORIES
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.lifecycle.eviction import TAKER_NOTES
 from sokovan.domain.lifecycle.transition_table import Cause, TransitionTable
 from sokovan.domain.records import Change, HistoryEntry
 
@@ -55,7 +56,8 @@ async def note(
 ) -> None:
     """Record why these objects did not move; a repeated reason is only counted.
 
-    Objects that have ended meanwhile are skipped.
+    Receipts of evictions are about different victims, so that each is kept. Objects that
+    have ended meanwhile are skipped.
     """
     key = next(iter(table.primary_key.columns))
     history = HISTORIES[machine.name]
@@ -68,8 +70,9 @@ async def note(
         .with_for_update(of=table),
         bound_ids(transaction, ids),
     )
-    again = [row for row in found if row.trigger == NOTED and row.code == change.code]
-    fresh = [row for row in found if not (row.trigger == NOTED and row.code == change.code)]
+    counted = () if change.code in TAKER_NOTES else found
+    again = [row for row in counted if row.trigger == NOTED and row.code == change.code]
+    fresh = [row for row in found if row not in again]
     await _count(transaction, history, again, change)
     await append(
         transaction,

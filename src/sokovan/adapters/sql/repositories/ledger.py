@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -53,7 +54,6 @@ from sokovan.domain.records import (
     KernelRecord,
     SessionRecord,
 )
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 from sokovan.ports.repositories.ledger import NO_ENDS, PORTS_LISTED_MAX, Checkpoints, OwnEnds, UnprovenFree
 
 
@@ -219,13 +219,15 @@ class SqlLedger:
         for line in lines:
             held.setdefault(line.kernel_id, {})[line.slot] = line.amount
         delta = UsageDelta()
+        by_session: dict[str, Counter[str]] = {session.session_id: Counter() for session, _ in freed}
         for session, kernel in freed:
-            amounts = ResourceSlot(held[kernel.kernel_id]) if kernel.kernel_id in held else NO_SLOTS
+            amounts = held.get(kernel.kernel_id, {})
             delta.add_kernel(agents_of[kernel.kernel_id], amounts, sign=-1)
-            delta.add_owner(session.row, amounts, sign=-1)
+            by_session[session.session_id].update(amounts)
             if kernel.kernel_id in lost_since:
                 delta.add_lost(session.row, amounts, since_ms=lost_since[kernel.kernel_id])
         for session in {session.session_id: session for session, _ in freed}.values():
+            delta.add_owner(session.row, by_session[session.session_id], sign=-1)
             if not session.holds_slots:
                 delta.add_owner(session.row, {SESSIONS_SLOT: 1}, sign=-1)
         for device in await self._transaction.fetch(devices, {**ids, "the_freed_ms": self._transaction.now_ms}):

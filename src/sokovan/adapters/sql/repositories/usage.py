@@ -25,7 +25,6 @@ from sokovan.domain.errors import SokovanError
 from sokovan.domain.owners.past_usage import UsageChange, UsageKey, UsageScope
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import ResourceSlot
 
 
 class LedgerMismatch(SokovanError):
@@ -47,7 +46,7 @@ class UsageDelta:
     _past: dict[tuple[str, str, str, str], Counter[str]] = field(default_factory=dict)
     _lost: dict[tuple[str, str, str, str], Counter[tuple[str, int]]] = field(default_factory=dict)
 
-    def add_kernel(self, agent_id: str, slots: ResourceSlot, *, sign: int) -> None:
+    def add_kernel(self, agent_id: str, slots: Mapping[str, int], *, sign: int) -> None:
         """Add or remove one kernel on an agent."""
         self.kernels[agent_id] += sign
         for slot, amount in slots.items():

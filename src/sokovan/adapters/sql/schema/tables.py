@@ -189,9 +189,9 @@ SESSIONS = sa.Table(
     # Its secret variables, encrypted; empty without any, and after its end.
     sa.Column("sealed", sa.Text, nullable=False, server_default=""),
     _body(),
-    # What lists show of the spec; empty if the spec is short, and in rows from before.
+    # The part of the spec that lists show; empty if the spec is short, and in rows from before.
     sa.Column("summary", sa.Text, nullable=False, server_default=""),
-    # What lists are sorted by: its kernels, and its accelerators in thousandths.
+    # The sizes that lists are sorted by: its kernels, and its accelerators in thousandths.
     sa.Column("size", Amount, nullable=False, server_default="0"),
     sa.Column("devices", Amount, nullable=False, server_default="0"),
     sa.CheckConstraint("goal IN (0, 1, 2)", name="goal"),
@@ -275,7 +275,7 @@ KERNELS = sa.Table(
     # Given with the first allocation, and kept: the environment of other kernels is based on it.
     sa.Column("rank", Amount),
     sa.Column("exit_code", Amount),
-    # What follows the end of a kernel that ends alone, while its session runs.
+    # The follow-up of the end of a kernel that ends alone, while its session runs.
     sa.Column("follow_up", Name),
     sa.Column("slots", sa.Text, nullable=False),
     sa.Column("architecture", Name, nullable=False),

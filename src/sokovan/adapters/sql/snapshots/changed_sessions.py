@@ -28,6 +28,7 @@ _SESSION_COLUMNS = [
     for name in (
         "session_id", "place", "status", "scaling_group", "queue", "user", "group", "domain", "access_key", "result",
         "hypernode", "failed_starts", "array_id", "body", "since_ms", "evictions", "checkpoint_ms", "loan",
+        "scheduled_ms", "ended_ms",
     )
 ]  # fmt: skip
 _LIVE = sa.select(*_SESSION_COLUMNS).where(SESSIONS.c.status.not_in(_ENDED))
@@ -92,6 +93,7 @@ class ChangedSessions:
             await _releasing(transaction, view)
             for row in await transaction.fetch(_ENDED_LATELY, {"since_ms": transaction.now_ms - HOUR_MS}):
                 view.past_evictions.put(row, ended=True)
+        await _takers(transaction, view)
         await _outcomes(transaction, view, [row.session_id for row in rows if row.status not in _ENDED])
         if view.unsettled:
             arrays = await SqlArrays(transaction).outcomes(view.unsettled)
@@ -134,6 +136,14 @@ async def _releasing(transaction: Transaction, view: SystemView) -> None:
     )
     for row in await transaction.fetch(statement):
         view.set_releasing(row, late_ms=overdue_ms(row.evictions))
+
+
+async def _takers(transaction: Transaction, view: SystemView) -> None:
+    """Load the sessions that others were evicted for; later changes of them are among the changed sessions."""
+    unknown = view.past_evictions.unknown_takers()
+    if unknown:
+        for row in await transaction.fetch(_by_id(transaction.postgresql), bound_ids(transaction, unknown)):
+            view.past_evictions.put_taker(row)
 
 
 async def _outcomes(transaction: Transaction, view: SystemView, ids: Sequence[str]) -> None:

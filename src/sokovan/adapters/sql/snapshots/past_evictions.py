@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, EvictionReceipt, evictions_of
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.ids import SessionId
-from sokovan.scheduling.engine.evictions.victims import RECLAIM
+from sokovan.domain.lifecycle.eviction import RECLAIM, TakerState, recent, room_back_ms
 
 HOUR_MS = 3_600_000
 # The room of the evicted is not waited for any longer than this after the end of their grace period.
@@ -30,11 +30,13 @@ class PastEvictions:
     """The receipts of the few sessions that were evicted.
 
     Those of an ended session count for an hour, as if it still waited: many end by their
-    eviction, and its owner or queue gave all the same.
+    eviction, and its owner or queue gave all the same. Of the sessions that others were
+    evicted for it has whether they wait still: otherwise the room returns.
     """
 
     def __init__(self) -> None:
         self._evicted: dict[SessionId, _Evicted] = {}
+        self._takers: dict[SessionId, TakerState | None] = {}
 
     def put(self, row: Any, *, ended: bool) -> None:
         """Update a session from its row."""
@@ -44,6 +46,31 @@ class PastEvictions:
         else:
             receipts = evictions_of(row.evictions)
             self._evicted[session_id] = _Evicted(row.scaling_group, row.queue, row.user, receipts, ended)
+
+    def unknown_takers(self) -> list[SessionId]:
+        """The takers that are not known yet; forgets those that no session needs."""
+        live = (one.receipts for one in self._evicted.values() if not one.ended)
+        wanted = dict.fromkeys(counted[-1].for_session for one in live if (counted := recent(one)))
+        self._takers = {one: self._takers[one] for one in wanted if one in self._takers}
+        return [one for one in wanted if one not in self._takers]
+
+    def put_taker(self, row: Any) -> None:
+        """Update a session that others may have been evicted for."""
+        self._takers[SessionId(row.session_id)] = TakerState(row.status, row.scheduled_ms, row.ended_ms)
+
+    def taker_changed(self, row: Any) -> None:
+        """Update a session if others were evicted for it."""
+        if row.session_id in self._takers:
+            self.put_taker(row)
+
+    def rooms_back(self, scaling_group: str) -> Mapping[SessionId, int]:
+        """The sessions that were evicted in vain, and since when their room is free."""
+        found = {
+            session_id: room_back_ms(one.receipts, self._takers.get(counted[-1].for_session))
+            for session_id, one in self._evicted.items()
+            if not one.ended and one.scaling_group == scaling_group and (counted := recent(one.receipts))
+        }
+        return {session_id: at_ms for session_id, at_ms in found.items() if at_ms is not None}
 
     def of(self, scaling_group: str, now_ms: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """The last time each queue gave; each user's kernels that others took in an hour."""
@@ -56,7 +83,7 @@ class PastEvictions:
             for one in evicted.receipts:
                 if one.action == RECLAIM:
                     gave_ms[evicted.queue] = max(one.at_ms, gave_ms.get(evicted.queue, 0))
-                # What a user takes from himself protects nothing from others.
+                # Evictions among sessions of one user protect nothing from others.
                 if now_ms - one.at_ms < HOUR_MS and not one.is_move and one.for_user != evicted.user:
                     lately[evicted.user] += one.kernels
         return gave_ms, dict(lately)

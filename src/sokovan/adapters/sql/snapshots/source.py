@@ -61,8 +61,9 @@ class SqlSnapshots:
 
     async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> bool:
         """See the port."""
-        # The first refresh reads everything; later ones read few rows.
-        read = self._store.read_long if self._since is None else self._store.read
+        # The first refresh reads everything; later ones read few rows, unless a large session has changed.
+        is_long = self._since is None or (sessions and self._view.digests)
+        read = self._store.read_long if is_long else self._store.read
         changed = await read(
             lambda unit: self._refresh(unit, sessions=sessions or self._since is None, at_once=at_once)
         )

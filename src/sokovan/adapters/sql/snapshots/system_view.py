@@ -85,6 +85,7 @@ class SystemView:
                 self._forget_releasing(kernel.kernel_id)
         before = self._drop_session(session_id)
         self.past_evictions.put(row, ended=ended)
+        self.past_evictions.taker_changed(row)
         if ended:
             if session_id in self._waiting_for:
                 self.outcomes[session_id] = row.result == SessionResult.SUCCESS.value
@@ -181,6 +182,9 @@ class SystemView:
     def _build(self, group: ScalingGroupName) -> SystemSnapshot:
         sessions, past = self._sessions.get(group, {}), self._past.get(group, {})
         carried = self.carried(group)
+        rooms_back = {one: at for one, at in self.past_evictions.rooms_back(group).items() if one in sessions}
+        if rooms_back:
+            sessions = {**sessions, **{one: replace(sessions[one], room_back_ms=at) for one, at in rooms_back.items()}}
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
         return SystemSnapshot(
             agents=agents,

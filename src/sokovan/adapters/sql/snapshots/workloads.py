@@ -148,7 +148,7 @@ def _constraints(row: Any, spec: Mapping[str, Any]) -> PlacementConstraints | No
 
 def _leading(kernels: Sequence[Any], *, ends_with_main: bool) -> frozenset[str]:
     """The kernels without which others cannot go on: they meet at rank 0, or end with the first."""
-    if len(kernels) < 2:  # alone it leads nobody
+    if len(kernels) < 2:  # a single kernel leads no others
         return frozenset()
     found = {kernel.kernel_id for kernel in kernels if kernel.rank == 0}
     return frozenset(found | {kernels[0].kernel_id} if ends_with_main else found)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
+from sokovan.domain.lifecycle.eviction import EvictionCost
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
-from sokovan.domain.records import Change, KernelMove
-from sokovan.domain.session import SessionType
+from sokovan.domain.records import Change, HistoryEntry, KernelMove
+from sokovan.domain.session import KernelSpec, Partition, SessionSpec, SessionType
+from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.allocation import Assignment
 from sokovan.ports.snapshots import RecordedPlan
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
@@ -64,11 +67,35 @@ async def test_an_eviction_is_committed_with_the_reservation_and_a_receipt(clust
     )  # fmt: skip
     [receipt] = evicted.evictions
     assert (receipt.number, receipt.for_session, receipt.action) == (1, "taker", "preempt")
+    assert receipt.for_name == (await cluster.session("taker")).spec.name
     assert (receipt.kernels, receipt.whole, receipt.slots) == (2, True, 2000)
     assert receipt.evict_at_ms - receipt.at_ms == 10_000
     assert await reserved(cluster) == ["taker"]
     taker = await cluster.store.read(lambda unit: unit.sessions.history(SessionId("taker")))
     assert "2 kernels are evicted for it (2 of session one)" in taker[-1][1].change.detail
+
+
+async def history_of(cluster: StoredCluster, name: str) -> Sequence[tuple[str, HistoryEntry]]:
+    """The history of a session."""
+    return await cluster.store.read(lambda unit: unit.sessions.history(SessionId(name)))
+
+
+async def test_both_receipts_say_why_and_at_what_cost(cluster: StoredCluster) -> None:
+    plan = evicting("one.0", "one.1")
+    cost = EvictionCost(
+        only_loans=False, whole_gangs=1, queue_distance=0, queue_priority=0, priority=0, kernel_priority=0,
+        lost_slot_minutes=3, kernels=2,
+    )  # fmt: skip
+    second = dataclasses.replace(cost, lost_slot_minutes=4)
+    some = tuple(one._replace(rule="priority", cost=cost, runner_up=second, notice_ms=4000) for one in plan.evictions)
+    [evicted] = (await record(cluster, dataclasses.replace(plan, evictions=some))).evicted
+    [receipt] = (await cluster.session("one")).evictions
+    assert evicted.evictions == (receipt,)
+    assert (receipt.rule, receipt.cost, receipt.runner_up) == ("priority", cost, second)
+    assert receipt.evict_at_ms - receipt.at_ms == 4000
+    for name in ("one", "taker"):
+        history = await history_of(cluster, name)
+        assert f"chosen (of lower priority) by cost: {cost.sentence()}" in history[-1][1].change.detail
 
 
 async def refused(cluster: StoredCluster, plan: SchedulingPlan) -> str:
@@ -104,6 +131,43 @@ async def test_one_victim_that_has_ended_spares_the_others(cluster: StoredCluste
 async def test_a_gang_is_not_left_below_its_minimum(cluster: StoredCluster) -> None:
     problem = await refused(cluster, evicting("one.1"))
     assert problem == "session one would keep 1 kernels, fewer than its minimum"
+
+
+async def elastic(cluster: StoredCluster, **options: Any) -> None:
+    """A running session of kernels a a b b whose minimum is one kernel."""
+    specs = [
+        KernelSpec(KernelId(f"elastic.{index}"), ResourceSlot({"cpu": 1000}), group, labels={"stage": group})
+        for index, group in enumerate("aabb")
+    ]
+    spec = SessionSpec(SessionId("elastic"), tuple(specs), session_type=SessionType.BATCH, min_kernels=1, **options)
+    await cluster.store.run(lambda unit: unit.sessions.enqueue(spec, BY_USER))
+    await cluster.agent("b")
+    await cluster.place("elastic", *"bbbb")
+    await cluster.start("elastic")
+    await cluster.snapshots.refresh()
+
+
+def from_b(*kernels: str) -> SchedulingPlan:
+    plan = evicting(*kernels)
+    return dataclasses.replace(plan, evictions=tuple(one._replace(agent_id=AgentId("b")) for one in plan.evictions))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"group_minimums": {"b": 2}}, {"partitions": (Partition("stages", by="stage", size=2, min_groups=2),)}],
+)
+async def test_a_gang_keeps_its_group_minimums_and_whole_groups(
+    cluster: StoredCluster, options: dict[str, Any]
+) -> None:
+    await elastic(cluster, **options)
+    problem = await refused(cluster, from_b("elastic.3"))
+    assert problem == "session elastic would keep 3 kernels, too few of a kernel group"
+    assert (await record(cluster, from_b(*(f"elastic.{index}" for index in range(4))))).refused == {}
+
+
+async def test_kernels_beyond_the_minimum_of_a_group_are_evicted_alone(cluster: StoredCluster) -> None:
+    await elastic(cluster, group_minimums={"b": 1})
+    assert (await record(cluster, from_b("elastic.3"))).refused == {}
 
 
 async def test_nothing_is_evicted_on_an_agent_that_takes_no_kernels(cluster: StoredCluster) -> None:

@@ -8,6 +8,7 @@ from sokovan.adapters.sql.schema.tables import AGENTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.agent import AGENT, AgentTrigger
+from sokovan.domain.lifecycle.eviction import ROOM_FREED
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import Change
 from sokovan.testing.clock import VirtualClock
@@ -61,3 +62,12 @@ async def test_a_line_that_the_table_does_not_have_is_refused_by_the_database() 
         line = history.HistoryRow("a1", 2, "alive", "lost", "wished")
         with pytest.raises(IntegrityError):
             await cluster.store.run_sql(lambda unit: history.append(unit.transaction, "agent", [line], SLOW))
+
+
+async def test_each_receipt_for_a_taker_is_kept() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1")
+        for victim in ("low", "mid"):
+            await noted(cluster, "a1", change=Change("x", Cause.COORDINATOR, code=ROOM_FREED, detail=victim))
+        [_, *entries] = await cluster.store.read(lambda unit: unit.fleet.history(AgentId("a1")))
+        assert [(one.change.detail, one.times) for one in entries] == [("low", 1), ("mid", 1)]

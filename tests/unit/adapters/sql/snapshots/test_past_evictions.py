@@ -57,3 +57,18 @@ def test_room_of_the_evicted_is_expected_until_90_s_after_their_grace_period() -
     taken = receipt(1000)
     assert overdue_ms(evictions_text([taken])) == taken.evict_at_ms + 90_000
     assert overdue_ms(evictions_text([taken.ended(2000, None)])) == overdue_ms(evictions_text([])) == FOREVER_MS
+
+
+def test_takers_are_known_as_long_as_sessions_that_were_evicted_for_them_live() -> None:
+    past = PastEvictions()
+    put(past, receipt(1000).ended(2000, None))
+    assert past.unknown_takers() == ["taker"]
+    other, row = (
+        SimpleNamespace(session_id=name, status="cancelled", scheduled_ms=None, ended_ms=1) for name in ("x", "taker")
+    )
+    past.taker_changed(other)
+    assert (past.unknown_takers(), past.rooms_back("pool")) == (["taker"], {})
+    past.put_taker(row)
+    assert (past.unknown_takers(), past.rooms_back("pool"), past.rooms_back("other")) == ([], {"one": 2000}, {})
+    put(past, receipt(1000).ended(2000, None), ended=True)
+    assert (past.unknown_takers(), past.rooms_back("pool")) == ([], {})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from sokovan.adapters.sql.snapshots import kernel_digests
 from sokovan.adapters.sql.snapshots.source import SqlSnapshots
 from sokovan.domain.errors import FencedOut
 from sokovan.domain.ids import AgentId, ScalingGroupName
@@ -129,6 +130,30 @@ async def test_a_first_load_that_breaks_off_leaves_no_ghost(monkeypatch: pytest.
         await cluster.stop("ends")
         await source.refresh()
         assert [one.session_id for one in (await source.snapshot(DEFAULT_GROUP)).sessions] == ["stays"]
+
+
+async def test_once_large_sessions_are_known_sessions_are_read_outside_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with StoredCluster.open() as cluster:
+        source, long = SqlSnapshots(cluster.store), list[bool]()
+        await settled(source)
+        read, read_long = cluster.store.read, cluster.store.read_long
+
+        def noted(how: Any, *, is_long: bool) -> Any:
+            def call(work: Any) -> Any:
+                long.append(is_long)
+                return how(work)
+
+            return call
+
+        monkeypatch.setattr(cluster.store, "read", noted(read, is_long=False))
+        monkeypatch.setattr(cluster.store, "read_long", noted(read_long, is_long=True))
+        monkeypatch.setattr(kernel_digests, "LARGE_BODY", 0)
+        await cluster.submit("large", kernels=2)
+        for sessions in (True, True, False):
+            await source.refresh(sessions=sessions)
+        assert long == [False, True, False]
 
 
 async def test_of_many_new_sessions_so_many_are_read_at_once_and_users_take_turns() -> None:

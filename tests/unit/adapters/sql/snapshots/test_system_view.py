@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.adapters.sql.repositories.sessions.session_rows import spec_text
+from sokovan.adapters.sql.schema.spec_codec import spec_text
 from sokovan.adapters.sql.schema.tables import SESSIONS_SLOT
 from sokovan.adapters.sql.snapshots.system_view import SystemView
 from sokovan.domain.cluster.agent import AgentInfo

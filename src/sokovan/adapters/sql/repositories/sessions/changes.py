@@ -7,9 +7,19 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.schema.tables import AGENTS, CATALOG_MARKS, COMMITS, OWNER_USAGE, PAST_USAGE, SESSIONS
+from sokovan.adapters.sql.repositories.sessions.session_rows import ON_AGENT
+from sokovan.adapters.sql.schema.tables import (
+    AGENTS,
+    CATALOG_MARKS,
+    COMMITS,
+    KERNELS,
+    OWNER_USAGE,
+    PAST_USAGE,
+    SESSIONS,
+)
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 
 
 @cache
@@ -52,6 +62,31 @@ async def users_of(transaction: Transaction, session_ids: Sequence[SessionId]) -
     """The users of sessions, the oldest session first."""
     found = await transaction.fetch(_users(transaction.postgresql), bound_ids(transaction, session_ids))
     return {SessionId(one.session_id): one.user for one in found}
+
+
+async def waiting_users(transaction: Transaction) -> dict[SessionId, str]:
+    """The users of sessions that are PENDING, the oldest session first."""
+    return {SessionId(one.session_id): one.user for one in await transaction.fetch(_WAITING)}
+
+
+async def ended_holding(transaction: Transaction) -> list[SessionId]:
+    """The ended sessions whose kernels still hold slots."""
+    return [SessionId(one.session_id) for one in await transaction.fetch(_HOLDING) if one.status in _ENDED]
+
+
+_WAITING = (
+    sa.select(SESSIONS.c.session_id, SESSIONS.c.user)
+    .where(SESSIONS.c.status == SessionStatus.PENDING.value)
+    .order_by(SESSIONS.c.place)
+)
+# Reads the index of kernels that are on an agent. With the status in the condition SQLite would read every session that
+# has ended.
+_HOLDING = (
+    sa.select(SESSIONS.c.session_id, SESSIONS.c.status)
+    .where(SESSIONS.c.session_id.in_(sa.select(KERNELS.c.session_id).where(ON_AGENT, KERNELS.c.agent_id >= "")))
+    .order_by(SESSIONS.c.session_id)
+)
+_ENDED = frozenset(status.value for status in SESSION.terminal)
 
 
 @cache

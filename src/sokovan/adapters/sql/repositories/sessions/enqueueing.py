@@ -15,9 +15,8 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     requested_ports_text,
     require_text,
     slots_text,
-    spec_text,
 )
-from sokovan.adapters.sql.repositories.sessions.session_summaries import sizes, summary_text
+from sokovan.adapters.sql.repositories.sessions.session_summaries import sizes, texts
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
@@ -324,8 +323,7 @@ def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:
         "since_ms": transaction.now_ms,
         "stamp": transaction.stamp,
         "array_id": None if spec.array is None else spec.array.array_id,
-        "body": spec_text(spec),
-        "summary": summary_text(spec),
+        **texts(spec),
         **sizes(spec),
         "sealed": new.sealed,
     }

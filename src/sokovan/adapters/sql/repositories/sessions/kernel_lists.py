@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.session_lists import conditions, without_invalid
-from sokovan.adapters.sql.repositories.sessions.session_rows import KERNEL_COLUMNS, kernel_record
+from sokovan.adapters.sql.repositories.sessions.session_rows import INDEX_END, KERNEL_COLUMNS, kernel_record
 from sokovan.adapters.sql.repositories.sessions.session_summaries import CHUNK
 from sokovan.adapters.sql.rows import TEXT, WHOLE
 from sokovan.adapters.sql.schema.tables import AGENT_HISTORY, AGENTS, HELD_SLOTS, KERNELS, SESSIONS
@@ -37,9 +37,9 @@ from sokovan.domain.records import KernelRecord, KernelSummary
 from sokovan.domain.slots import SHARES_PER_DEVICE
 from sokovan.ports.repositories.sessions import SessionFilter
 
-# Kernels of each session that are read before other tasks run.
+# Kernels that are read at a time, and of each session that are counted at once. Others of it are counted in a thread.
 COUNTED = 256
-# The same for all sessions that are counted together: fewer of them are counted in larger parts.
+# The same for all sessions that are counted together: of fewer sessions more are counted at once.
 COUNTED_TOGETHER = 2_048
 # A name and a slot.
 _Key: TypeAlias = tuple[str, str]
@@ -50,30 +50,29 @@ async def read_counts(transaction: Transaction, session_ids: Sequence[SessionId]
     found: dict[SessionId, KernelSummary] = {}
     for start in range(0, len(session_ids), CHUNK):
         found |= await _read_counts(transaction, session_ids[start : start + CHUNK])
+        await asyncio.sleep(0)  # yields, so that a long page does not block the event loop
     return found
 
 
 async def _read_counts(transaction: Transaction, session_ids: Sequence[SessionId]) -> dict[SessionId, KernelSummary]:
-    """The figures of some sessions, counted part by part: other tasks run between."""
-    counts, agents = _statements(transaction.postgresql)
+    """The figures of some sessions: first of some kernels of each, then of the others of those that have more."""
+    statement, part = _counting(transaction.postgresql), max(COUNTED, COUNTED_TOGETHER // len(session_ids))
+    rows = list(await transaction.fetch(statement, {**bound_ids(transaction, session_ids), "first": 0, "end": part}))
+    counted: Counter[str] = Counter()
+    for row in rows:
+        counted[row.session_id] += row.kernels
+    large = [one for one in session_ids if counted[one] == part]
+    if large:
+        bound = {**bound_ids(transaction, large), "first": part, "end": INDEX_END}
+        with transaction.off_loop():
+            rows += await transaction.fetch(statement, bound)
     groups: dict[str, list[Any]] = {}
-    used: dict[str, set[str]] = {}
-    left, first = session_ids, 0
-    while left:
-        part = max(COUNTED, COUNTED_TOGETHER // len(left))
-        bound = {**bound_ids(transaction, left), "first": first, "end": first + part}
-        counted: Counter[str] = Counter()
-        for row in await transaction.fetch(counts, bound):
-            groups.setdefault(row.session_id, []).append(row)
-            counted[row.session_id] += row.kernels
-        for row in await transaction.fetch(agents, bound):
-            used.setdefault(row.session_id, set()).add(row.agent_id)
-        left, first = [one for one in left if counted[one] == part], first + part
-        await asyncio.sleep(0)  # yields, so that a long page does not block the event loop
-    return {SessionId(one): _counts(rows, len(used.get(one, ()))) for one, rows in groups.items()}
+    for row in rows:
+        groups.setdefault(row.session_id, []).append(row)
+    return {SessionId(one): _counts(some) for one, some in groups.items()}
 
 
-def _counts(rows: Sequence[Any], agents: int) -> KernelSummary:
+def _counts(rows: Sequence[Any]) -> KernelSummary:
     statuses: Counter[KernelStatus] = Counter()
     for row in rows:
         statuses[KernelStatus(row.status)] += row.kernels
@@ -81,7 +80,7 @@ def _counts(rows: Sequence[Any], agents: int) -> KernelSummary:
     return KernelSummary(
         statuses=statuses,
         attempt=max(row.attempt for row in rows),
-        agents=agents,
+        agents=len({row.agent_id for row in rows if row.agent_id is not None}),
         exited=sum(row.kernels for row in rows if row.exit_code is not None),
         exit_codes=tuple(dict.fromkeys(codes)),
     )
@@ -114,28 +113,20 @@ _PAGE = (
 
 
 @cache
-def _statements(postgresql: bool) -> tuple[sa.Select[Any], sa.Select[Any]]:  # noqa: FBT001  # a key of the cache
-    """Counts by status and exit code, in the order of the first kernel; and the agents."""
+def _counting(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    """Counts kernels by status, exit code and agent, in the order of the first kernel."""
     key, index = KERNELS.c.session_id, KERNELS.c.index
-    wanted = sa.and_(
-        key.in_(sa.select(ids_table(postgresql).c.id)),
-        index >= sa.bindparam("first", type_=WHOLE),
-        index < sa.bindparam("end", type_=WHOLE),
-    )
-    counts = (
-        sa.select(
-            key,
-            KERNELS.c.status,
-            KERNELS.c.exit_code,
-            sa.func.count().label("kernels"),
-            sa.func.max(KERNELS.c.attempt).label("attempt"),
+    groups = (key, KERNELS.c.status, KERNELS.c.exit_code, KERNELS.c.agent_id)
+    return (
+        sa.select(*groups, sa.func.count().label("kernels"), sa.func.max(KERNELS.c.attempt).label("attempt"))
+        .where(
+            key.in_(sa.select(ids_table(postgresql).c.id)),
+            index >= sa.bindparam("first", type_=WHOLE),
+            index < sa.bindparam("end", type_=WHOLE),
         )
-        .where(wanted)
-        .group_by(key, KERNELS.c.status, KERNELS.c.exit_code)
-        .order_by(key, sa.func.min(KERNELS.c.index))
+        .group_by(*groups)
+        .order_by(key, sa.func.min(index))
     )
-    agents = sa.select(key, KERNELS.c.agent_id).where(wanted, KERNELS.c.agent_id.is_not(None)).distinct()
-    return counts, agents
 
 
 @dataclass(frozen=True, slots=True)

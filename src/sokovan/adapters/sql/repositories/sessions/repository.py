@@ -16,7 +16,7 @@ from sokovan.adapters.sql.repositories.sessions import (
     session_names,
     stored_specs,
 )
-from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions, users_of
+from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions, ended_holding, users_of, waiting_users
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -304,6 +304,14 @@ class SqlSessions:
     async def users_of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, str]:
         """See the port."""
         return await users_of(self._transaction, session_ids)
+
+    async def waiting_users(self) -> Mapping[SessionId, str]:
+        """See the port."""
+        return await waiting_users(self._transaction)
+
+    async def ended_holding(self) -> Sequence[SessionId]:
+        """See the port."""
+        return await ended_holding(self._transaction)
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """See the port."""

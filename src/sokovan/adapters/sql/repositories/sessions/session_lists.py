@@ -35,7 +35,7 @@ AMBIGUOUS = 2
 AFTER_ALL = "\x7f"
 # A statement and its parameters.
 _Selected: TypeAlias = tuple[sa.Select[Any], Mapping[str, Any] | None]
-# What lists are sorted by, but for the submission, which is the order of places.
+# The columns that lists are sorted by, but for the submission, which is the order of places.
 _NAME_OR_ID = sa.case((SESSIONS.c.name == "", SESSIONS.c.session_id), else_=SESSIONS.c.name)
 _VERDICT = sa.select(VERDICTS.c.code).where(VERDICTS.c.session_id == SESSIONS.c.session_id).scalar_subquery()
 _WAITS_FOR = sa.case((SESSIONS.c.status == SessionStatus.PENDING.value, _VERDICT))

@@ -14,9 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.sessions.receipts import Checkpoint, EvictionReceipt, evictions_of
+from sokovan.adapters.sql.schema.spec_codec import SMALL_TEXT, spec_of
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS, FollowUp, KernelStatus
 from sokovan.domain.lifecycle.session import (
@@ -27,7 +27,6 @@ from sokovan.domain.lifecycle.session import (
     deciding_statuses,
     session_status,
 )
-from sokovan.domain.plain_values import InvalidDocument
 from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord, SessionResult, is_retried
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
@@ -225,7 +224,7 @@ async def read_records(
     records: list[SessionRecord] = []
     for row in rows:
         records.append(_session_record(row, found[row.session_id]))
-        await _yield_after(len(row.body) > _SMALL_TEXT)
+        await _yield_after(len(row.body) > SMALL_TEXT)
     return records
 
 
@@ -314,44 +313,6 @@ def require_text(require: Mapping[str, str]) -> str:
 def requested_ports_text(spec: SessionSpec, index: int) -> str:
     """The stored form of the ports that a kernel requests; the first kernel serves."""
     return ports_text({} if index else {one.name: one.port for one in spec.ports})
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """Encodes ResourceSlot and other mappings that are not a dict."""
-    return dict(value)
-
-
-def decode_slots(_kind: type, value: Any) -> ResourceSlot:
-    """Decode slots, the only field of a spec that is neither JSON nor a dataclass."""
-    return ResourceSlot(value)
-
-
-# Decoding the spec dominates reading a session; `domain.plain_values` took seven times as long.
-SPEC_ENCODER = msgspec.json.Encoder(enc_hook=_mapping)
-_SPEC_DECODER = msgspec.json.Decoder(SessionSpec, dec_hook=decode_slots)
-
-
-def spec_text(spec: SessionSpec) -> str:
-    """The stored form of a spec."""
-    return SPEC_ENCODER.encode(spec).decode()
-
-
-def spec_of(text: str) -> SessionSpec:
-    """Decode a stored spec; cached, because sessions are read many times."""
-    return _decoded_cached(text) if len(text) <= _SMALL_TEXT else _large_cached(text)
-
-
-def _decoded(text: str) -> SessionSpec:
-    try:
-        return _SPEC_DECODER.decode(text)
-    except (msgspec.MsgspecError, SokovanError) as error:
-        raise InvalidDocument(key="session", problem=getattr(error, "message", str(error))) from error
-
-
-_SMALL_TEXT = 4_096
-_decoded_cached = lru_cache(maxsize=4_096)(_decoded)
-# Large specs take much memory; the few of sessions that change now are read again and again.
-_large_cached = lru_cache(maxsize=8)(_decoded)
 
 
 @lru_cache(maxsize=100_000)

@@ -17,13 +17,11 @@ from sqlalchemy.engine import Row
 
 from sokovan.adapters.sql.repositories.sessions.receipts import evictions_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
-    SPEC_ENCODER,
-    decode_slots,
     failed_starts_of,
     kernel_record,
     kernels_of,
-    spec_of,
 )
+from sokovan.adapters.sql.schema.spec_codec import SPEC_ENCODER, decode_slots, spec_of, spec_text
 from sokovan.adapters.sql.schema.tables import SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
@@ -42,6 +40,11 @@ _DECODER = msgspec.json.Decoder(SpecSummary, dec_hook=decode_slots)
 def summary_text(spec: SessionSpec) -> str:
     """The stored summary of a spec; empty if the spec itself is short enough."""
     return "" if len(spec.kernels) <= _FEW_KERNELS else SPEC_ENCODER.encode(SpecSummary.of(spec)).decode()
+
+
+def texts(spec: SessionSpec) -> dict[str, str]:
+    """The columns of a spec and its summary."""
+    return {"body": spec_text(spec), "summary": summary_text(spec)}
 
 
 def sizes(spec: SessionSpec) -> dict[str, int]:

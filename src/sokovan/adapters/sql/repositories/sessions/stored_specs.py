@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.sessions.session_rows import chosen_by_id, spec_of, spec_text
+from sokovan.adapters.sql.repositories.sessions.session_rows import chosen_by_id
 from sokovan.adapters.sql.repositories.sessions.session_summaries import summary_text
+from sokovan.adapters.sql.schema.spec_codec import spec_of, spec_text
 from sokovan.adapters.sql.schema.tables import DEPENDENCIES, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.ids import SessionId

@@ -36,11 +36,18 @@ from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
 from sokovan.domain.lifecycle.transition_table import Cause
-from sokovan.domain.records import Change, FailedStart, SessionRecord, SessionResult, result_of
+from sokovan.domain.records import (
+    COMPLETED,
+    KERNEL_FAILED,
+    Change,
+    FailedStart,
+    SessionRecord,
+    SessionResult,
+    result_of,
+)
 
-# The causes of the end of an evicted session that had nothing left to do, or had ended before its notice.
+# The cause of the end of an evicted session that had nothing left to do; one that ended before its notice has its own.
 DONE = "done"
-COMPLETED, FAILED = "completed", "kernel-failed"
 # A gang may fail on many agents at once.
 _FAILED_STARTS_MAX = 32
 _FAILED_DETAIL_MAX = 300
@@ -375,7 +382,7 @@ def end_by_itself(transitions: Transitions, session: SessionRow, names: Sequence
         return
     codes = {name: known[name] for name in names}
     change = transitions.change
-    cause = FAILED if any(codes.values()) else COMPLETED
+    cause = KERNEL_FAILED if any(codes.values()) else COMPLETED
     detail = "it ended by itself before the notice of its eviction was given"
     transitions.change = Change(change.who, Cause.COORDINATOR, cause, detail)
     for name, code in codes.items():

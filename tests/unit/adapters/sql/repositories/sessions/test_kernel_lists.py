@@ -58,7 +58,9 @@ async def test_more_kernels_than_are_counted_together_are_all_counted_and_paged(
             assert [one.index for one in page] == indexes
 
 
-async def test_one_session_is_counted_in_larger_parts_than_many(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_one_session_more_is_counted_at_once_than_of_many_and_the_rest_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(kernel_lists, "COUNTED", 3)
     monkeypatch.setattr(kernel_lists, "COUNTED_TOGETHER", 12)
     async with StoredCluster.open() as cluster:
@@ -68,8 +70,8 @@ async def test_one_session_is_counted_in_larger_parts_than_many(monkeypatch: pyt
             with recorded_statements(cluster) as statements:
                 await cluster.store.read(lambda unit, count=count: unit.sessions.kernel_counts(ids[:count]))  # type: ignore[misc]  # bound to this count
             parts.append(sum("count(*)" in one for one in statements))
-        # All ten kernels at once; six of each; three of each.
-        assert parts == [1, 2, 4]
+        # All ten kernels at once; six of each, then four of each; three of each, then seven of each.
+        assert parts == [1, 2, 2]
 
 
 async def test_what_was_held_before_the_window_is_its_first_level() -> None:

@@ -12,9 +12,8 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     record_of,
     slots_of,
     slots_text,
-    spec_of,
-    spec_text,
 )
+from sokovan.adapters.sql.schema.spec_codec import spec_of, spec_text
 from sokovan.domain.ids import AgentId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
