@@ -45,12 +45,16 @@ METRICS: Mapping[str, Metric] = {
     ),
     "evicted_slot_seconds_total": Metric("counter", "Work lost by evictions, in slot seconds.", ("action",)),
     "evictions_total": Metric("counter", "Kernels evicted for other sessions, by action.", ("action",)),
+    "fenced_out_total": Metric(
+        "counter", "Late writes refused, because another manager leads meanwhile.", ("coordinator",)
+    ),
     "handler_failures_total": Metric(
         "counter", "Objects or cycles that a handler failed to process.", ("handler", "kind")
     ),
     "invariant_violations": Metric(
         "gauge", "Rows that violate an invariant of the store, as of the last audit.", ("invariant",)
     ),
+    "loop_stall_seconds": Metric("histogram", "Times of seconds in which a manager did nothing, as its process hung."),
     "mass_losses_total": Metric(
         "counter", "Mass failures: times that too many agents were lost at once to end their sessions."
     ),

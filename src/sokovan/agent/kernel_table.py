@@ -164,7 +164,7 @@ def reports(table: KernelTable) -> tuple[KernelReport, ...]:
 
 
 def same_reports(before: KernelTable, after: KernelTable) -> bool:
-    """Whether both tables tell managers the same; compares changed kernels only."""
+    """Whether both tables report the same to managers; compares changed kernels only."""
     if before.orphans.keys() != after.orphans.keys():  # an adopted orphan is reported as before
         return reports(before) == reports(after)
     if before.kernels is after.kernels:
@@ -198,7 +198,7 @@ def _report(key: KernelKey, kernel: ManagedKernel) -> KernelReport:
     return KernelReport(
         key.kernel_id,
         key.attempt,
-        # What has vanished may run: it ends with a proof only.
+        # A kernel that has vanished may run: it ends with a proof only.
         running=kernel.phase in {KernelPhase.RUNNING, KernelPhase.VANISHED},
         exit_code=exit_code if over else None,
         reason=kernel.reason if over else "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sokovan.agent.inventory import Inventory, empty_table
 from sokovan.agent.journal import Journal
 from sokovan.agent.kernel_table import KeepLimits, Token, restored
 from sokovan.agent.link.command_streams import BulkService
+from sokovan.agent.link.manager_addresses import ManagerAddresses
 from sokovan.agent.link.manager_link import ManagerAddress, ManagerLink
 from sokovan.agent.link.translation import Figures, event_of, heartbeat_of, hello_of, reply_of
 from sokovan.agent.messages import (
@@ -96,6 +97,7 @@ class AgentRunner:
             log=environment.log,
         )
         self._bulk = BulkService(runtime, environment.files)
+        self._managers = ManagerAddresses(())
         self._links: dict[int, ManagerLink] = {}
         self._links_ever = 0
         self._sequence = 0
@@ -103,21 +105,38 @@ class AgentRunner:
         self._load_due_ms = 0
         self._devices: Figures = {}
 
-    async def run(self, managers: Sequence[ManagerAddress]) -> None:
+    async def run(self, managers: Iterable[ManagerAddress]) -> None:
         """Run until cancelled; kernels keep running after that.
 
-        No manager is dialled before the first observation.
+        No manager is dialled before the first observation. Managers that are announced later
+        are dialled then, and links to those that are removed are closed.
         """
+        if isinstance(managers, ManagerAddresses):
+            self._managers = managers
+        else:
+            self._managers = ManagerAddresses(managers)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._processor.run())
                 tasks.create_task(self._watcher.run())
                 await self._processor.observed.wait()
-                for address in managers:
-                    link = ManagerLink(address, self, self._environment.clock, jitter=self._environment.jitter)
-                    tasks.create_task(link.run())
+                await self._keep_links(tasks)
         finally:
             await self._executor.close()
+
+    async def _keep_links(self, tasks: asyncio.TaskGroup) -> None:
+        """Keep a link to each manager; runs until cancelled."""
+        links: dict[ManagerAddress, asyncio.Task[None]] = {}
+        while True:
+            wanted = list(self._managers)
+            for address in [one for one in links if one not in wanted]:
+                self.log(f"{address.url} is no manager of this cluster any more")
+                links.pop(address).cancel()
+            for address in wanted:
+                if address not in links:
+                    link = ManagerLink(address, self, self._environment.clock, jitter=self._environment.jitter)
+                    links[address] = tasks.create_task(link.run())
+            await self._managers.changed()
 
     def hello(self) -> Hello:
         """The first frame of a link."""
@@ -152,6 +171,9 @@ class AgentRunner:
             self._environment.keyed(welcome.data_key)
         keep = None if welcome.kept_max is None else KeepLimits(welcome.kept_max, welcome.kept_s)
         self._processor.submit(LinkOpened(link.number, welcome.incarnation, keep))
+        linked = {one.address.url for one in self._links.values()}
+        for url in self._managers.announce(link.address.url, welcome.managers, linked):
+            self.log(f"{link.address.url} names a manager that is no address: {url}")
         if welcome.draining:
             self.log(f"{link.address.url} drains this agent: it receives no new kernels")
 

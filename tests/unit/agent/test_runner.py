@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from sokovan.agent import machine
+from sokovan.agent.link.manager_addresses import ManagerAddresses
+from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.domain.ids import KernelId
 from sokovan.ports.agent_gateway import AgentRefused
 from sokovan.ports.agent_states import DeviceFigures
 from sokovan.wire.frames import DeviceLoad
-from tests.integration.agent_rig import AGENT, Agent, Manager, Register, comes_true, launch
+from tests.integration.agent_rig import AGENT, TOKEN, Agent, Manager, Register, comes_true, launch
 
 
 @pytest.fixture
@@ -130,3 +132,25 @@ async def test_many_requests_at_once_are_all_answered(agent: Agent, manager: Man
 
     assert all(gone.gone for gone in await asyncio.gather(*requests))
     assert agent.runtime.processes() == []
+
+
+@pytest.mark.slow
+async def test_an_agent_links_to_a_manager_that_is_added_later_and_leaves_one_that_is_removed(tmp_path: Path) -> None:
+    register = Register()
+    first, second = Manager(register), Manager(register)
+    await first.start()
+    agent = Agent(tmp_path, addresses=ManagerAddresses([first.address], lambda url: ManagerAddress(url, TOKEN)))
+    await comes_true(lambda: first.agents.connected(AGENT))
+    await second.start()
+    register.managers = (first.address.url, second.address.url)
+    first.cut()  # the first manager is started anew, with a setting that names the second
+    await comes_true(lambda: first.agents.connected(AGENT) and second.agents.connected(AGENT))
+    register.managers = (second.address.url,)
+    first.cut()
+    second.cut()
+    await comes_true(lambda: second.agents.connected(AGENT) and not first.agents.connected(AGENT))
+    assert any("is no manager of this cluster any more" in line for line in agent.logged)
+    await agent.stop()
+    await agent.runtime.close()
+    for manager in (first, second):
+        await manager.stop()

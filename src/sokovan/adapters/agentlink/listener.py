@@ -107,7 +107,7 @@ def path_refusal(agents: LinkedAgents, path: str, token: str) -> tuple[HTTPStatu
 
 
 def with_delay(response: Response, agents: LinkedAgents) -> Response:
-    """The response, which tells an agent when to come again if too many wait."""
+    """The response, which names the time to come again to an agent if too many wait."""
     if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = str(1 + len(agents.unadmitted) // ADMITTED_PER_S)
     return response

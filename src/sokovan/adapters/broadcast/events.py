@@ -18,7 +18,7 @@ from sokovan.domain.plain_values import InvalidDocument
 from sokovan.ports.events import EventBus, Subscription
 
 CHANNEL = "sokovan_events"
-# Tells receivers that an event was not sent.
+# Stands for an event that was not sent.
 LOST = ""
 
 
@@ -29,7 +29,7 @@ class ProcessEvents(EventBus, Protocol):
         """Publish events, without waiting."""
 
     def interrupt(self) -> None:
-        """Tell every group that events may have been lost."""
+        """Notify every group that events may have been lost."""
 
 
 class BroadcastEvents:

@@ -72,7 +72,7 @@ class ValkeyLink:
     async def _dispatch(self) -> None:
         """Pass on messages. Raises BusUnavailable."""
         while True:
-            # Whatever is read instead of the reply to PING is a message, and the reply is read after it.
+            # Anything else than the reply to PING is a message, and the reply is read after it.
             message = await self._receiver.pushed(wait_s=PING_AFTER_S) or await self._receiver.call("PING")
             kind, channel, *content = message
             if kind != b"message" or channel not in self._received:

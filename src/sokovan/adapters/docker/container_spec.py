@@ -25,7 +25,7 @@ SESSION_LABEL = "sokovan.session"
 INCARNATION_LABEL = "sokovan.incarnation"
 
 _NANO_PER_MILLICORE = 1_000_000
-# What the engine keeps of a kernel's output until it is copied.
+# The part of a kernel's output that the engine keeps until it is copied.
 LOG_FILE_BYTES = 16 << 20
 LOG_FILES = 2
 # Where NVIDIA's runtime is the engine's default, it gives a container the devices that this variable names. Images set
@@ -89,12 +89,11 @@ def container_body(
     variables = _variables(launch, folders.environment)
     return {
         "Image": launch.image,
-        "Entrypoint": [launch.command[0]],
-        "Cmd": list(launch.command[1:]),
+        **_command(launch),
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
         "WorkingDir": folders.folder,
         "User": user,
-        # Checks of an image are commands that nobody has asked for.
+        # Health checks of an image are commands that were not requested.
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {
             RUNTIME_LABEL: runtime,
@@ -125,6 +124,13 @@ def container_body(
         },
         **_own_place(launch, network),
     }
+
+
+def _command(launch: CreateKernel) -> dict[str, Any]:
+    """The command, in the place of the image's own; without one, that of the image is run."""
+    if not launch.command:
+        return {}
+    return {"Entrypoint": [launch.command[0]], "Cmd": list(launch.command[1:])}
 
 
 def _network_mode(launch: CreateKernel, network: SessionNetwork | None) -> dict[str, Any]:

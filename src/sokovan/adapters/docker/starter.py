@@ -25,7 +25,7 @@ from sokovan.adapters.docker.engine.client import (
     EngineRefusal,
     path_of,
 )
-from sokovan.adapters.docker.engine.images import EngineImages, checked_reference
+from sokovan.adapters.docker.engine.images import EngineImages, checked_reference, exact_launch
 from sokovan.adapters.docker.engine.session_networks import SessionNetwork, SessionNetworks
 from sokovan.adapters.docker.kernel_records import KernelRecords
 from sokovan.adapters.docker.work_folders import locked_folder, prepared_folders
@@ -59,7 +59,7 @@ class ContainerStarter:
 
         Raises RuntimeFailure, or KernelRemains if something of a failed start still runs.
         """
-        check_launch(launch)
+        check_launch(launch, in_image=True)
         checked_reference(launch.image)
         name = folder_name(KernelId(launch.kernel_id), launch.attempt)
         traces = traces_of(self.layout.root, launch.kernel_id, launch.attempt)
@@ -108,7 +108,7 @@ class ContainerStarter:
         image = await self.images.found(launch.image)
         if image is None:
             raise ImageUnavailable(image=launch.image, problem="the container engine does not have it")
-        body = await asyncio.to_thread(self._body, launch, name, image, network)
+        body = await asyncio.to_thread(self._body, exact_launch(launch, image), name, image, network)
         try:
             await self.engine.call("POST", "/containers/create", query={"name": container}, body=body)
         except EngineRefusal as problem:
@@ -127,6 +127,8 @@ class ContainerStarter:
 
     async def _require_program(self, launch: CreateKernel, container: str, image: Mapping[str, Any]) -> None:
         """Fail early if the program is missing: the init process of a container would only exit."""
+        if not launch.command:
+            return  # the engine refuses an image without a command of its own
         program = launch.command[0]
         if "/" in program and not program.startswith("/"):
             return
@@ -138,7 +140,7 @@ class ContainerStarter:
             except EngineRefusal as problem:
                 if problem.status == NOT_FOUND:
                     continue
-                return  # the engine cannot tell
+                return  # the engine does not know
             else:
                 return
         raise ProgramNotFound(f"{program!r} was not found in image {launch.image!r}")

@@ -121,7 +121,7 @@ class InProcessEventBus:
             backlog.add(events)
 
     def interrupt(self) -> None:
-        """Tell every group that events may have been lost."""
+        """Notify every group that events may have been lost."""
         for backlog in self._backlogs.values():
             backlog.interrupt()
 

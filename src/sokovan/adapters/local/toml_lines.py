@@ -9,7 +9,7 @@ from sokovan.ports.config import setting_path
 
 # After a value over more lines than this no line is known: each of its lines is parsed with all before it.
 _STATEMENT_LINES_MAX = 1_000
-# What the last line of a value over several lines contains.
+# The content of the last line of a value over several lines.
 _ENDS = ("]", "}", '"""', "'''")
 
 

@@ -135,7 +135,7 @@ class ProcessRuntime(RemainsEnder, ProcessStreams):
         await self._threads.run(Work.END, self._forget, folder_name(kernel_id, attempt))
 
     def _forget(self, name: str) -> None:
-        found = self._observer.one(name)
+        found = next(iter(self._observer.some([name])), None)
         if found is None or found.state is not KernelState.EXITED:
             return
         now_ms = self._clock.now_ms()

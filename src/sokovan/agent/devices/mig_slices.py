@@ -23,7 +23,7 @@ from sokovan.domain.ids import is_name
 from sokovan.domain.records import Device
 from sokovan.domain.slots import mig_slot
 
-# What the driver tells about the nodes of instances.
+# The driver's facts of the nodes of instances.
 CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
 _DEVICE = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)\s]+)\)")
 _SLICE = re.compile(r"\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)\s]+)\)")

@@ -26,7 +26,7 @@ from sokovan.ports.runtime import KILLED, KernelState, KernelUse, LogPart, Obser
 from sokovan.wire.frames import CreateKernel
 
 TERMINATED = 143
-# What is kept of ended kernels: as much as by default of those of real agents.
+# Ended kernels that are kept: as much as by default of those of real agents.
 KEEP = KeepLimits(1_000, 3_600)
 # Requests are answered before the next one is applied, so that all share one token.
 TOKEN = Token(1, 1)

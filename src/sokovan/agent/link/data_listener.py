@@ -99,7 +99,7 @@ class DataListener:
                 return
             writer.write(ACCEPTED + b"\n")
             if await _ended(_sent(reader, kernel), _received(kernel, writer)):
-                # What is still buffered is sent first; after a reset it is not, so that the proxy sees one, too.
+                # Buffered bytes are sent first; after a reset it is not, so that the proxy sees one, too.
                 writer.close()
                 await writer.wait_closed()
 
@@ -135,7 +135,7 @@ class DataListener:
 
 
 async def _answer(writer: asyncio.StreamWriter, reason: str) -> None:
-    """Tell the proxy why it is not connected, and close."""
+    """Send the proxy the reason why it is not connected, and close."""
     writer.write(reason.encode() + b"\n")
     writer.close()
     await writer.wait_closed()

@@ -20,7 +20,7 @@ from sokovan.ports.agent_states import DeviceFigures, KernelReport
 from sokovan.ports.runtime import KernelUse, LogPart
 from sokovan.wire import frames
 
-# What devices do, by device.
+# The work of devices, by device.
 Figures: TypeAlias = Mapping[str, DeviceFigures]
 
 REASON_MAX = 500
@@ -36,7 +36,7 @@ def event_of(request: frames.Request, token: Token) -> Event | None:
     match command:
         case frames.CreateKernel():
             _require_mountable(command.mounts)
-            # What is left of a kernel names the incarnation that started it.
+            # The remains of a kernel name the incarnation that started it.
             return CreateRequested(token, incarnation, replace(command, incarnation=incarnation))
         case frames.StopKernel():
             return StopRequested(token, incarnation, KernelKey.of(command), command.grace_s, command.notice)

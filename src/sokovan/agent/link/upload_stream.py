@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable
 
 from websockets.exceptions import WebSocketException
 
@@ -27,8 +27,8 @@ class UploadReceiver:
     An upload is on the manager that received it, so that each is asked.
     """
 
-    def __init__(self, addresses: Sequence[ManagerAddress]) -> None:
-        self._addresses = tuple(addresses)
+    def __init__(self, addresses: Iterable[ManagerAddress]) -> None:
+        self._addresses = addresses
 
     async def parts(self, reference: str) -> AsyncGenerator[UploadFile | bytes, None]:
         """The files of an upload, each followed by its content. Raises RuntimeFailure."""

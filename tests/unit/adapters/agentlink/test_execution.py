@@ -106,10 +106,10 @@ async def test_a_command_that_was_not_started_has_no_exit_code() -> None:
 class Rig:
     """A gateway with one agent, which the test plays."""
 
-    def __init__(self) -> None:
+    def __init__(self, request_s: float) -> None:
         self.clock, self.line = VirtualClock(), Line()
         self.agents = LinkedAgents(
-            self.clock, admit=Door().admit, on_heartbeat=self._hear, limits=LinkLimits(request_s=0.2)
+            self.clock, admit=Door().admit, on_heartbeat=self._hear, limits=LinkLimits(request_s=request_s)
         )
         self.link = asyncio.ensure_future(self.agents.serve(self.line, "secret"))
 
@@ -123,14 +123,20 @@ class Rig:
         return request, request.command
 
 
-@pytest.fixture
-async def rig() -> AsyncIterator[Rig]:
-    made = Rig()
+@asynccontextmanager
+async def linked(request_s: float = 60.0) -> AsyncIterator[Rig]:
+    made = Rig(request_s)
     made.line.says(HELLO)
     assert isinstance(await made.line.hears(), Welcome)
     yield made
     made.agents.close()
     await made.link
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with linked() as made:
+        yield made
 
 
 async def test_an_agent_is_asked_for_a_stream_and_brings_it(rig: Rig) -> None:
@@ -158,10 +164,11 @@ async def test_an_agent_that_refuses_leaves_nothing_open(rig: Rig) -> None:
     assert not rig.agents.streams.is_expected(ask.stream_id, "secret")
 
 
-async def test_a_stream_that_is_not_opened_times_out(rig: Rig) -> None:
-    entering = asyncio.ensure_future(rig.agents.execute(A1, KernelId("k1"), 1, ["x"], terminal=False).__aenter__())
-    request, ask = await rig.asked()
-    rig.line.says(Response(request.number, Done()))
-    with pytest.raises(AgentUnreachable, match="did not open"):
-        await entering
-    assert not rig.agents.streams.is_expected(ask.stream_id, "secret")
+async def test_a_stream_that_is_not_opened_times_out() -> None:
+    async with linked(request_s=0.2) as rig:
+        entering = asyncio.ensure_future(rig.agents.execute(A1, KernelId("k1"), 1, ["x"], terminal=False).__aenter__())
+        request, ask = await rig.asked()
+        rig.line.says(Response(request.number, Done()))
+        with pytest.raises(AgentUnreachable, match="did not open"):
+            await entering
+        assert not rig.agents.streams.is_expected(ask.stream_id, "secret")

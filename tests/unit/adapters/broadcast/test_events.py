@@ -38,7 +38,7 @@ async def test_an_event_reaches_every_process(postgres_url: str) -> None:
         readers = [await bus.subscribe(group="api", consumer="c") for bus in (one, two)]
         await one.publish([notice(1), notice(2)])
         for reader in readers:
-            delivery = await reader.receive(limit=10, wait_s=10)
+            delivery = await reader.receive(limit=10, wait_s=60)
             assert (delivery.events, delivery.lost) == ((notice(1), notice(2)), False)
         await one.publish([notice(3, "x" * PAYLOAD_BYTES_MAX)])
-        assert (await readers[1].receive(limit=10, wait_s=10)).lost
+        assert (await readers[1].receive(limit=10, wait_s=60)).lost

@@ -33,6 +33,13 @@ def test_a_container_has_no_privilege_and_a_read_only_root() -> None:
     assert body()["User"] == "7:7"
 
 
+def test_a_kernel_without_a_command_runs_that_of_its_image() -> None:
+    assert (body()["Entrypoint"], body()["Cmd"]) == (["python"], ["-c", "pass"])
+    launch = CreateKernel(KernelId("k"), 2, SessionId("s"), "nim:1", ())
+    found = container_body(launch, policy=ContainerPolicy(), folders=FOLDERS, user="7:7", runtime="r")
+    assert {"Entrypoint", "Cmd"} & set(found) == set()
+
+
 def test_slots_are_limits() -> None:
     host = body(slots={"cpu": 1500, "mem": 1 << 30}, processes_max=50)["HostConfig"]
     assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (1_500_000_000, 1 << 30, 1 << 30)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from sokovan.adapters.docker.confinement import ContainerConfinement
 from sokovan.adapters.docker.container_spec import RUNTIME_LABEL, SESSION_LABEL, ContainerPolicy
@@ -66,3 +67,12 @@ async def test_a_container_that_can_not_be_removed_keeps_its_folder(tmp_path: Pa
         with pytest.raises(KernelRemains, match="busy"):
             await one.start(LAUNCH)
         assert one.layout.names() == ["k-1"]
+
+
+async def test_a_pinned_image_is_started_by_its_id(tmp_path: Path) -> None:
+    digest = "sha256:" + "d" * 64
+    pinned = {**CREATED, f"GET /images/train@{digest}/json": (200, {"Id": "sha256:1"})}
+    async with canned_engine(pinned) as engine:
+        with pytest.raises(ProgramNotFound, match=f"image 'train@{digest}'"):
+            await starter(engine, tmp_path).start(structs.replace(LAUNCH, image=f"train@{digest}"))
+        assert engine.bodies["POST /containers/create"]["Image"] == "sha256:1"

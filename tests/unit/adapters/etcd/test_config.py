@@ -183,15 +183,23 @@ async def test_a_write_without_a_response_reports_an_unknown_outcome(
     etcd_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = EtcdConfig(EtcdAccess((etcd_url,), deadline_s=0.5), clock=SystemClock())
-    tree = await store.read()
+    other = EtcdConfig(EtcdAccess((etcd_url,)), clock=SystemClock())
+    stored = await other.stored()
+
+    async def known() -> Any:
+        return stored
+
+    # Only the change is to take longer than the deadline, which a busy machine may take to read.
+    monkeypatch.setattr(store, "stored", known)
 
     async def losing(*_: Any) -> Any:
         raise TimeoutError
 
     monkeypatch.setattr(store, "_transaction", losing)
     with pytest.raises(ConfigUnavailable, match="the outcome of the change is unknown"):
-        await store.write({"a": 1}, expected=tree.revision)
+        await store.write({"a": 1}, expected=stored.revision)
     await store.close()
+    await other.close()
 
 
 async def test_a_section_that_is_too_large_is_refused_with_the_servers_message(store: EtcdConfig) -> None:

@@ -43,7 +43,7 @@ def shim(folder: Path, answer: dict[str, object] | None) -> Iterator[list[dict[s
         try:
             yield heard
         finally:
-            thread.join(10)
+            thread.join(60)
             listener.close(handle)
 
 

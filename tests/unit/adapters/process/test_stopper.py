@@ -99,7 +99,7 @@ async def test_a_shim_that_its_kernel_stops_again_and_again_is_given_up(
             await runtime.stop(KernelId("k"), 1, grace_s=30)
             return (await seen(runtime, "k")).state is KernelState.EXITED
 
-        await until(is_over, limit_s=30)
+        await until(is_over, limit_s=180)
         found = processes.look_up(shim)
         assert found is None or not found.alive
         assert relatives(tmp_path) == []
@@ -112,8 +112,8 @@ async def test_a_kernel_whose_socket_is_gone_is_ended_with_its_shim(tmp_path: Pa
         [socket] = [path for path in place(tmp_path, "k").iterdir() if path.is_socket()]
         socket.unlink()
         await runtime.stop(KernelId("k"), 1, grace_s=30)
-        found = await seen(runtime, "k")
-        assert (found.state, found.reason) == (KernelState.EXITED, SHIM_LOST)
+        found = await ended(runtime, "k")  # a busy machine may take longer than a stop waits for it
+        assert found.reason == SHIM_LOST
         assert relatives(tmp_path) == []
 
 
@@ -156,5 +156,5 @@ async def test_a_kernel_that_the_agent_ends_by_itself_says_why(tmp_path: Path) -
     async with runtime_in(tmp_path) as runtime:
         await runtime.create(launch("k", SLEEP))
         DiskUsage.of_kernels(tmp_path, SystemClock(), lambda _line: None).end("k-1", f"{DISK_LIMIT}: too much")
-        found = await ended(runtime, "k", limit_s=20)
+        found = await ended(runtime, "k")
         assert (found.exit_code, found.reason) == (137, "disk-limit: too much")

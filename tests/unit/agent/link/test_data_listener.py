@@ -198,5 +198,5 @@ async def test_an_agent_with_another_name_or_authority_gets_no_ticket(tmp_path: 
         with pytest.raises(ssl.SSLCertVerificationError):
             await found.asked(found.entry())
         found.dialler = Dialler()
-        with pytest.raises(ConnectionRefusedError, match="--ca is not given"):
+        with pytest.raises(ConnectionRefusedError, match="no --ca FILE"):
             await found.asked(found.entry())

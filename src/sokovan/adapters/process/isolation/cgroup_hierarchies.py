@@ -30,24 +30,25 @@ class Hierarchies:
 
     def folders(self, name: str) -> dict[str, str]:
         """The control groups of one kernel, by controller."""
-        return {controller: str(parent / OWN_FOLDER / name) for controller, parent in self.parents.items()}
+        return {controller: f"{parent}/{OWN_FOLDER}/{name}" for controller, parent in self.parents.items()}
 
     def make(self, name: str) -> None:
         """Create the control groups of one kernel; raises OSError."""
         for folder in dict.fromkeys(self.folders(name).values()):
-            self._make_one(Path(folder))
+            self._make_one(folder)
 
-    def _make_one(self, folder: Path) -> None:
+    def _make_one(self, folder: str) -> None:
+        parent = os.path.dirname(folder)  # noqa: PTH120  # for every kernel and controller
         for _ in range(_MKDIR_ATTEMPTS):
             try:
                 if self.version == 2:
-                    _enable(folder.parent)
-                folder.mkdir()
+                    _enable(Path(parent))
+                os.mkdir(folder)  # noqa: PTH102  # for every kernel and controller
             except FileExistsError:
                 return
             except FileNotFoundError:  # the first kernel, or the last one has just removed the parent folder
                 with contextlib.suppress(FileExistsError):
-                    folder.parent.mkdir()
+                    os.mkdir(parent)  # noqa: PTH102  # for every kernel and controller
                 continue
             return
         raise OSError(errno.ENOENT, f"cannot create {folder}")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sokovan.domain.slots import CUDA_SHARES_SLOT, CUDA_SLOT, is_cuda
 from sokovan.wire.frames import CreateKernel
 
-# What the driver tells about each device: its UUID and the number of its node.
+# The driver's facts of each device: its UUID and the number of its node.
 DRIVER = Path("/proc/driver/nvidia/gpus")
 CONTROL_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 _NODE = "nvidia"

@@ -17,6 +17,7 @@ from sokovan.wire.frames import CreateKernel
 CPU_PERIOD_US = 100_000
 CPU_QUOTA_US_MIN = 1_000
 OPEN_FILES_MAX = 65_536
+_OPTIONAL = ("memory.swap.max", "memory.memsw.limit_in_bytes", "memory.oom.group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def set_limits(
     return KernelLimits(hierarchies.version, folders, rlimits_for(launch, hierarchies, account))
 
 
-def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> list[tuple[Path, str]]:
+def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> list[tuple[str, str]]:
     memory, cpu = launch.slots.get("mem", 0), launch.slots.get("cpu", 0)
     quota = max(CPU_QUOTA_US_MIN, cpu * CPU_PERIOD_US // 1000)
     by_version = {
@@ -65,18 +66,22 @@ def _settings(launch: CreateKernel, version: int, folders: dict[str, str]) -> li
     if cpu > 0:
         limits["cpu"] = by_version.get(version, {}).get("cpu", [])
     return [
-        (Path(folders[controller]) / file, text)
+        (f"{folders[controller]}/{file}", text)
         for controller, files in limits.items()
         if controller in folders
         for file, text in files
     ]
 
 
-def _set(file: Path, text: str) -> None:
+def _set(file: str, text: str) -> None:
     # Systems without swap accounting lack these files.
-    optional = "swap" in file.name or "memsw" in file.name or "oom.group" in file.name
+    optional = file.endswith(_OPTIONAL)
     with contextlib.suppress(*((OSError,) if optional else ())):
-        file.write_text(text)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(handle, text.encode())
+        finally:
+            os.close(handle)
 
 
 def rlimits_for(

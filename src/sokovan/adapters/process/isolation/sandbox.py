@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from sokovan.adapters.process.isolation.accounts import user_namespaces
-from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap
+from sokovan.adapters.process.isolation.bubblewrap import PROGRAM, bundled_bubblewrap, gains_rights
 from sokovan.adapters.process.isolation.devices import CONTROL_NODES, cuda_devices, device_nodes
 from sokovan.adapters.process.isolation.system_call_filter import separates, system_call_filter
 from sokovan.adapters.process.isolation.system_files import SystemFiles, bound_files, look
@@ -26,7 +26,7 @@ from sokovan.wire.frames import CreateKernel
 
 # System folders that programs need. Homes, data, sockets and everything else are absent unless mounted.
 SYSTEM_FOLDERS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu")
-# What programs need of /etc: names, the resolver, certificates, the loader. No configuration of services, no secrets.
+# Files of /etc that programs need: names, resolver, certificates, loader. No configuration of services, no secrets.
 SYSTEM_FILES = (
     *("alternatives", "bash.bashrc", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version"),
     *("fonts", "group", "host.conf", "hostname", "hosts", "inputrc", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
@@ -93,7 +93,7 @@ class Sandbox:
             *_system(self.files, has_account=has_account),
             *_memory_folders(launch.slots.get("mem", 0) if sized else None),
             *(bound_workdir if _is_above(launch.workdir, self.hidden) else []),
-            *_shown([Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown], self.hidden),
+            *_shown((Path(sys.base_prefix), Path(sys.prefix), PACKAGE, *shown), self.hidden, look()),
             *([] if _is_above(launch.workdir, self.hidden) else bound_workdir),
             *["--bind", str(work), str(work)],
             *(["--bind", folder, folder] if launch.upload else []),
@@ -104,6 +104,18 @@ class Sandbox:
             *(["--remount-ro", "/dev"] if sized else []),
             *["--chdir", folder, "--clearenv"],
         ]
+
+    def plan(self, launch: CreateKernel, options: list[str | int], marks: Mapping[str, str]) -> dict[str, object]:
+        """The sandbox of one kernel with these options, for its shim."""
+        return {
+            "program": self.program,
+            "options": options,
+            "folders": folders_of(launch) if self.binds_descriptors else [],
+            "environment": {"PATH": os.defpath, **marks},
+            "filter": system_call_filter().hex(),
+            "separate": self.separates,
+            "spawned": not gains_rights(self.program),
+        }
 
     def _bound(self, launch: CreateKernel, index: int, target: str, *, read_only: bool = False) -> list[str | int]:
         """The options that bind a folder of `folders_of`."""
@@ -325,7 +337,8 @@ def _sealed(account: int) -> list[str]:
     return [part for place in places for part in ("--ro-bind", place, place)]
 
 
-def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
+@lru_cache(maxsize=64)
+def _shown(folders: tuple[Path, ...], hidden: tuple[Path, ...], _number: int) -> list[str]:
     """Hide first, then show: a shown folder may be inside a hidden one."""
     options: list[str] = []
     for folder in hidden:
@@ -338,7 +351,7 @@ def _shown(folders: Sequence[Path], hidden: Sequence[Path]) -> list[str]:
 
 
 def _is_above(workdir: str, hidden: Sequence[Path]) -> bool:
-    return any(Path(workdir) in folder.parents for folder in hidden)
+    return workdir.startswith("/") and any(Path(workdir) in folder.parents for folder in hidden)
 
 
 def _is_below(folder: Path, others: Sequence[Path]) -> bool:

@@ -6,9 +6,11 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from sokovan.adapters.process.isolation.devices import cuda_devices
+from sokovan.adapters.process.isolation.system_files import look
 from sokovan.adapters.process.shim import notices
 from sokovan.domain.errors import quoted
 from sokovan.domain.ids import KernelId
@@ -35,8 +37,18 @@ def marks_of(kernel_id: KernelId, attempt: int, *, root: Path) -> dict[str, str]
 
     Runtimes with different roots may have kernels of the same id.
     """
-    digest = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(resolved(root))).hexdigest()[:16]
     return {KERNEL_ID: kernel_id, ATTEMPT: str(attempt), RUNTIME: digest}
+
+
+def resolved(folder: Path) -> Path:
+    """A folder of the agent without links in its path, read at most once a second."""
+    return _resolved(folder, look())
+
+
+@lru_cache(maxsize=64)
+def _resolved(folder: Path, _number: int) -> Path:
+    return Path(os.path.realpath(folder))
 
 
 def environment_of(

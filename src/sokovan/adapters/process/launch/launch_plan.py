@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -10,9 +9,8 @@ from typing import Any
 
 from sokovan.adapters.process.images import ProcessImages
 from sokovan.adapters.process.isolation.accounts import Account, hand_over
-from sokovan.adapters.process.isolation.sandbox import Sandbox, folders_of
-from sokovan.adapters.process.isolation.system_call_filter import system_call_filter
-from sokovan.adapters.process.launch.environment import check_command, environment_of
+from sokovan.adapters.process.isolation.sandbox import Sandbox
+from sokovan.adapters.process.launch.environment import check_command, environment_of, resolved
 from sokovan.adapters.process.launch.port_probe import require_free_ports
 from sokovan.adapters.process.launch.work_files import (
     check_mounts,
@@ -23,7 +21,7 @@ from sokovan.adapters.process.launch.work_files import (
     require_workdir,
     write_files,
 )
-from sokovan.adapters.process.layout import TEMPORARY, WORK, KernelLayout, opened
+from sokovan.adapters.process.layout import PRIVATE, TEMPORARY, WORK, KernelLayout, opened
 from sokovan.adapters.process.shim.notices import make_folder
 from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.domain.errors import quoted
@@ -32,14 +30,18 @@ from sokovan.ports.runtime import ProgramNotFound, RuntimeFailure, SandboxFailed
 from sokovan.wire.frames import CreateKernel
 
 
-def check_launch(launch: CreateKernel) -> None:
-    """Raise RuntimeFailure for a launch that is invalid on any machine."""
+def check_launch(launch: CreateKernel, *, in_image: bool = False) -> None:
+    """Raise RuntimeFailure for a launch that is invalid on any machine.
+
+    `in_image` is set if an image has a command of its own for one that is empty.
+    """
     for name in (launch.kernel_id, launch.session_id):
         if not is_name(name):
             raise RuntimeFailure(f"{quoted(name)} is not a valid id of a kernel or session")
     if launch.attempt < 0:
         raise RuntimeFailure(f"attempt {launch.attempt} of kernel {launch.kernel_id} is negative")
-    check_command(launch.command)
+    if launch.command or not in_image:
+        check_command(launch.command)
     check_mounts(launch.mounts)
 
 
@@ -57,7 +59,7 @@ def record_of(launch: CreateKernel, place: Path, *, confinement: str, groups: Ma
         "watch_idle": launch.watch_idle,
         "confinement": confinement,
         "groups": dict(groups),
-        "folder": folder_of(launch, Path(os.path.realpath(place)) / WORK),
+        "folder": folder_of(launch, _work_of(place)),
         "mounts": [[mount.target, mount.source, mount.read_only] for mount in launch.mounts],
         "boot": boot_id(),
     }
@@ -76,7 +78,7 @@ def plan_of(
 
     Limits and lock are added later. Raises RuntimeFailure.
     """
-    work = Path(os.path.realpath(place)) / WORK
+    work = _work_of(place)
     output = str(KernelLayout(work.parents[2]).output_folder(place.name)) if launch.output else ""
     environment = environment_of(
         launch,
@@ -93,6 +95,7 @@ def plan_of(
     with opened(work.parent) as inside:
         make_folder(inside)
     if not sandbox.program:
+        (work.parent / TEMPORARY).mkdir(mode=PRIVATE, exist_ok=True)
         require_in_place(launch.mounts)
         _require_network(launch)
     require_not_hidden(launch.mounts, sandbox.hidden)
@@ -109,23 +112,20 @@ def plan_of(
         if sandbox.program
         else []
     )
-    wrapped = {
-        "program": sandbox.program,
-        "options": options,
-        "folders": folders_of(launch) if sandbox.binds_descriptors else [],
-        "environment": {"PATH": os.defpath, **marks},
-        "filter": system_call_filter().hex(),
-        "separate": sandbox.separates,
-    }
     return {
         "place": str(place),
         "arguments": list(launch.command),
         "environment": environment,
         "folder": folder,
-        "sandbox": wrapped if sandbox.program else None,
+        "sandbox": sandbox.plan(launch, options, marks) if sandbox.program else None,
         "account": None if account is None else account.plan(),
         "log_bytes_max": launch.log_bytes_max,
     }
+
+
+def _work_of(place: Path) -> Path:
+    """The work folder of a kernel, whose own folder is no link."""
+    return resolved(place.parent) / place.name / WORK
 
 
 def _require_network(launch: CreateKernel) -> None:

@@ -18,7 +18,6 @@ from sokovan.adapters.process.launch.output_folders import OutputFolders
 from sokovan.adapters.process.layout import (
     LAUNCH,
     PRIVATE,
-    TEMPORARY,
     WORK,
     KernelLayout,
     folder_name,
@@ -98,8 +97,7 @@ class Starter:
         except FileNotFoundError:  # removed as a leftover by a process whose clock is ahead
             return None
         try:
-            for below in (WORK, TEMPORARY):
-                (fresh / below).mkdir(mode=PRIVATE)
+            (fresh / WORK).mkdir(mode=PRIVATE)
             with opened(fresh) as folder:
                 write_record(folder, LAUNCH, record)
             fresh.rename(self.layout.kernels / name)

@@ -24,7 +24,7 @@ _WAIT_S = 1.0
 
 
 class PortListeners:
-    """Looks up listening sockets; where the machine does not tell, nothing is known."""
+    """Looks up listening sockets, where the machine shows them."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None

@@ -28,12 +28,16 @@ _MEMORY_KILLER_SCORE = "500"
 _OPEN_FILES_MIN = 3
 _IGNORED_LINE = "SigIgn:"
 _CHILD_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+_SETTABLE_SIGNALS = frozenset(map(int, signal.valid_signals())) - {signal.SIGKILL, signal.SIGSTOP}
+_KERNEL_UMASK = 0o022
+# In place of the second character of an option: bubblewrap ends at options that it does not know.
+_UNKNOWN = b"?"
 
 
 class NotStarted(Exception):
     """A program could not be started; the message is the reason.
 
-    `code` tells whose fault it is: that of the sandbox, or that of the program's name.
+    `code` says whose fault it is: that of the sandbox, or that of the program's name.
     """
 
     def __init__(self, reason: str, code: str = "") -> None:
@@ -74,6 +78,7 @@ class Child:
             if os.getppid() != shim:
                 os._exit(NOT_STARTED)
             nothing = os.open(os.devnull, os.O_RDONLY)
+            os.umask(_KERNEL_UMASK)
             self._confine()
             if self.account:
                 os.setgroups([])
@@ -83,6 +88,8 @@ class Child:
             self._run_in_sandbox(self.sandbox, folders, namespaces)
 
         try:
+            if self.sandbox and self.sandbox.get("spawned"):  # an agent of an earlier release does not say
+                return self._spawned(self.sandbox, output, folders, namespaces)
             return _forked(become)
         finally:
             for handle in (*folders, *namespaces):
@@ -90,12 +97,42 @@ class Child:
             if self.sandbox is not None:
                 os.close(self._status_end)
 
+    def _spawned(self, sandbox: dict[str, Any], output: int, folders: list[int], namespaces: list[int]) -> int:
+        """Start the sandbox without a copy of this process, which costs more than the rest of it.
+
+        It waits for its options at a pipe, until it is in its groups and has its limits. Should
+        this process be killed before that, the first option is unknown, and the sandbox ends.
+        """
+        if self.account:
+            os.setgroups([])
+        gate, opener = os.pipe()
+        files = [gate]
+        try:
+            text = _joined(self._options(sandbox, folders, namespaces, files))
+            files.append(_anonymous_file(text[:1] + _UNKNOWN + text[2:]))
+            os.set_inheritable(gate, True)  # noqa: FBT003  # the standard library's own signature
+            arguments = [sandbox["program"], "--args", str(gate), "--args", str(files[-1]), "--", *self.arguments]
+            pid = _spawn(arguments, sandbox["environment"], output)
+            try:
+                self._confine(pid)
+            except OSError as error:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                raise NotStarted(str(error)) from error
+            os.pwrite(files[-1], text[1:2], 1)
+        finally:
+            os.close(opener)
+            for handle in files:
+                os.close(handle)
+        return pid
+
     def start_command(self, arguments: list[str], streams: tuple[int, int, int], *, terminal: bool, inside: int) -> int:
         """Start a command and return its pid; it enters the namespaces of `inside`."""
 
         def become() -> None:
             _reset_signals()
             os.setsid()
+            os.umask(_KERNEL_UMASK)
             self._confine()
             _use_streams(streams)
             if terminal:
@@ -118,13 +155,13 @@ class Child:
             os.setresgid(number, number, number)
             os.setresuid(number, number, number)
 
-    def _confine(self) -> None:
-        os.umask(0o022)
-        self.groups.join()
+    def _confine(self, pid: int = 0) -> None:
+        """Set the groups and limits of a process, or of this one; raises OSError."""
+        self.groups.join(pid)
         with contextlib.suppress(OSError):
-            write_text("/proc/self/oom_score_adj", _MEMORY_KILLER_SCORE)
+            write_text(f"/proc/{pid or 'self'}/oom_score_adj", _MEMORY_KILLER_SCORE)
         for kind, soft, hard in self.rlimits:
-            resource.setrlimit(kind, (soft, hard))
+            resource.prlimit(pid, kind, (soft, hard))
 
     def _run(self, arguments: list[str], environment: dict[str, str]) -> NoReturn:
         os.chdir(self.folder)
@@ -134,28 +171,37 @@ class Child:
         _execute_program(arguments, environment)
 
     def _run_in_sandbox(self, sandbox: dict[str, Any], folders: list[int], namespaces: list[int]) -> NoReturn:
-        """Pass the variables to the sandbox in an anonymous file.
+        handle = _anonymous_file(_joined(self._options(sandbox, folders, namespaces, [])))
+        os.chdir("/")
+        program = sandbox["program"]
+        arguments = [program, "--args", str(handle), "--", *self.arguments]
+        os.execve(program, arguments, sandbox["environment"])  # noqa: S606  # an argv list, no shell
 
-        As arguments every user could read them; as its environment they would affect the
-        sandbox program itself, which runs outside.
+    def _options(
+        self, sandbox: dict[str, Any], folders: list[int], namespaces: list[int], files: list[int]
+    ) -> list[str]:
+        """The options of the sandbox, which are passed in an anonymous file; adds what is opened to `files`.
+
+        Variables as arguments could be read by every user; as the environment of the sandbox
+        program they would affect the program itself, which runs outside.
         """
         # A number stands for an open folder: what was checked is what is bound.
         options = [str(folders[one]) if isinstance(one, int) else one for one in sandbox["options"]]
-        for handle in (*folders, *namespaces):
+        for handle in (*folders, *namespaces, self._status_end):
             os.set_inheritable(handle, True)  # noqa: FBT003  # the standard library's own signature
         for name, value in self.environment.items():
             options += ["--setenv", name, value]
         if self.account:
             options = [*account_options(self.account["number"], namespaces), *options]
         if self.filter:
-            options += ["--seccomp", str(_anonymous_file(self.filter))]
-        os.set_inheritable(self._status_end, True)  # noqa: FBT003  # the standard library's own signature
-        options += ["--json-status-fd", str(self._status_end)]
-        handle = _anonymous_file(b"".join(os.fsencode(option) + b"\0" for option in options))
-        os.chdir("/")
-        program = sandbox["program"]
-        arguments = [program, "--args", str(handle), "--", *self.arguments]
-        os.execve(program, arguments, sandbox["environment"])  # noqa: S606  # an argv list, no shell
+            files.append(_anonymous_file(self.filter))
+            options += ["--seccomp", str(files[-1])]
+        return [*options, "--json-status-fd", str(self._status_end)]
+
+
+def _joined(options: list[str]) -> bytes:
+    """Options as the text of a file."""
+    return os.fsencode("".join(f"{option}\0" for option in options))
 
 
 def account_options(number: int, namespaces: Sequence[int]) -> list[str]:
@@ -205,6 +251,29 @@ def _forked(become: Callable[[], None]) -> int:
         os.waitpid(pid, 0)
         raise NotStarted(problem.decode(errors="replace"))
     return pid
+
+
+def _spawn(arguments: list[str], environment: dict[str, str], output: int) -> int:
+    """Start a program in a session of its own, without input; raises NotStarted."""
+    streams = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        *((os.POSIX_SPAWN_DUP2, output, target) for target in (1, 2)),
+    ]
+    before = os.umask(_KERNEL_UMASK)
+    try:
+        return os.posix_spawn(
+            arguments[0],
+            arguments,
+            environment,
+            file_actions=streams,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_SETTABLE_SIGNALS,
+        )
+    except (OSError, ValueError) as error:
+        raise NotStarted(str(error)) from error
+    finally:
+        os.umask(before)
 
 
 def _fork_again() -> None:

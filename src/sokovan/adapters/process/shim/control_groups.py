@@ -27,10 +27,10 @@ class ControlGroups:
         self.version = version
         self.folders = folders
 
-    def join(self) -> None:
-        """Move the calling process into all of them; raises OSError."""
+    def join(self, pid: int = 0) -> None:
+        """Move a process, or the calling one, into all of them; raises OSError."""
         for folder in dict.fromkeys(self.folders.values()):
-            write_text(f"{folder}/cgroup.procs", "0")
+            write_text(f"{folder}/cgroup.procs", str(pid))
 
     @contextlib.contextmanager
     def unlimited_cpu(self) -> Iterator[None]:

@@ -14,7 +14,8 @@ import signal
 import socket
 import sys
 
-from sokovan.adapters.process.shim.main import read_plan, supervise
+from sokovan.adapters.process.shim.main import ignore_signals, read_plan, supervise
+from sokovan.adapters.process.shim.processes import boot_id
 from sokovan.adapters.process.shim.request_listener import ShimRequest
 
 FILES = 4  # lock, plan, answer, errors
@@ -26,9 +27,9 @@ def main() -> None:
         os._exit(0)
     os.setsid()
     os.chdir("/")
-    # Signals to the agent's process group or terminal must not interrupt a start.
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    boot_id()  # read once, for all forks
     gc.freeze()  # keeps memory pages shared with the forks
     caller = ShimRequest(socket.socket(fileno=os.dup(0)))
     while True:
@@ -46,7 +47,6 @@ def _start_shim(caller: ShimRequest, files: list[int]) -> None:
         return
     status = 1
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # it waits for the processes of its kernel
         caller.line.close()
         _become_shim(files)
         status = 0

@@ -35,8 +35,10 @@ _RETRY_S = 1.0
 _SIGNALLED = 128
 _SANDBOX_LIMIT_S = 5.0
 _SANDBOX_PAUSE_S = 0.003
+_SANDBOX_PAUSE_SHARE = 0.25
 # The system kills what is left in a sandbox that has ended. All processes are read only if that takes longer.
 _SANDBOX_END_S = 0.1
+_FIRST_PROCESS = b'"child-pid"'
 _NO_PROGRAM = "bwrap: execvp "
 # The account of the kernel may not enter the folder that the session works in.
 _NO_FOLDER = "bwrap: Can't chdir to "
@@ -103,22 +105,32 @@ class Shim:
             raise
         first = processes.look_up(self.pid)
         self.record.update(pid=self.pid, pid_start=first.start if first else 0, started_ms=_now_ms())
-        # It matters until the machine restarts: then the record of the launch tells that the kernel has ended.
+        # It matters until the machine restarts: then the record of the launch proves that the kernel has ended.
         self._write_state(lasting=False)
 
     def _await_sandbox(self) -> None:
         """Wait until the program of the kernel runs; raises NotStarted if it never does."""
-        first: list[processes.Process] = []  # it is the same all the time, and starts the program
-        while not any(inner.has_executed for outer in first for inner in processes.children(outer.pid)):
-            if not first and (first := processes.children(self.pid)):
-                continue
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                time.sleep(_SANDBOX_PAUSE_S)
-            elif b"exit-code" in _read_all(self.child.sandbox_status):
+        said = self._said_of_first()
+        first = _number_after(_FIRST_PROCESS, said)
+        status, begun = select.poll(), time.monotonic()
+        status.register(self.child.sandbox_status, select.POLLIN)
+        while not first or not any(inner.has_executed for inner in processes.children(first)):
+            if b"exit-code" in said:
                 return  # it has run and ended already
-            else:
+            if not status.poll(_pause_s(time.monotonic() - begun) * 1000):
+                continue
+            piece = _read_all(self.child.sandbox_status)
+            if not piece:
                 os.waitpid(self.pid, 0)
                 raise _sandbox_failure(_read_all(self.output))
+            said += piece
+
+    def _said_of_first(self) -> bytes:
+        """The record of the sandbox about its first process, which stays the same."""
+        said = b""
+        while b"}" not in said and (piece := _read_all(self.child.sandbox_status)):
+            said += piece
+        return said
 
     def hold(self) -> None:
         """Supervise the kernel until nothing of it is left, and record its end."""
@@ -126,8 +138,7 @@ class Shim:
         for handle in (wake_reader, wake_writer):
             os.set_blocking(handle, False)
         signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._reap()  # children that ended before the handler was installed
+        self._reap()  # children that ended before that
         for handle in (wake_reader, self.output, self.listener.fileno()):
             self.poll.register(handle, select.POLLIN)
         while not self._has_ended():
@@ -154,12 +165,13 @@ class Shim:
             return False  # scanning the process table is expensive
         if self._is_sandbox_ending(now):
             return False
+        left = self._members()
         if now >= self.deadline:
             self.ending_since = self.ending_since or now
-            if self._members():
+            if left:
                 self._kill()
                 self._reap()
-        left = self._members()
+                left = self._members()
         if left and self.ending_since is not None and now - self.ending_since > _UNKILLABLE_AFTER_S:
             self._set_reason(f"does not die: pid {left[0].pid}")
         return self.status is not None and not left
@@ -314,7 +326,7 @@ class Shim:
         if is_first:
             self.record["stopping_ms"] = _now_ms()
             self._write_state()
-        # What the agent ends by itself is killed: it must not write on, and its end is no success.
+        # A kernel that the agent ends by itself is killed: it must not write on, and its end is no success.
         for process in () if reason else self._members():
             # The sandbox would kill its kernel at once; it ends when the kernel does.
             if not (self.sandboxed and process.pid == self.pid):
@@ -365,6 +377,17 @@ def _read_all(handle: int) -> bytes:
     return os.read(handle, _READ_BYTES)
 
 
+def _number_after(name: bytes, said: bytes) -> int:
+    """The number that follows a name in a record of the sandbox; 0 without one."""
+    number = said.partition(name)[2].lstrip(b" :").partition(b",")[0].rstrip(b" }\n")
+    return int(number) if number.isdigit() else 0
+
+
+def _pause_s(waited_s: float) -> float:
+    """The pause before the next look: on a busy machine many looks cost more than the start."""
+    return max(_SANDBOX_PAUSE_S, waited_s * _SANDBOX_PAUSE_SHARE)
+
+
 def _sandbox_failure(said: bytes) -> NotStarted:
     """The failure of a sandbox that ended before its program ran."""
     lines = said.decode(errors="replace").strip().splitlines() or ["it ended without a message"]
@@ -404,7 +427,14 @@ def main() -> None:
     os.set_inheritable(plan["lock"], False)  # noqa: FBT003  # the standard library's own signature
     if os.fork():
         os._exit(0)  # the agent waits for this process only; the shim is detached
+    ignore_signals()
     supervise(plan, plan["lock"])
+
+
+def ignore_signals() -> None:
+    """Ignore signals to the agent's process group or terminal."""
+    for number in _IGNORED_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def supervise(plan: dict[str, Any], lock: int) -> None:
@@ -413,8 +443,7 @@ def supervise(plan: dict[str, Any], lock: int) -> None:
     os.umask(0o077)
     os.chdir("/")
     system_calls.adopt_orphans()
-    for number in _IGNORED_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # it wakes this process, which waits for those of its kernel
     folder = os.open(plan["place"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         shim = Shim(plan, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from functools import cache
 
 ZOMBIE = "ZX"
 # Every process of a kernel has a limit of 0 on file locks, which Linux ignores since 2.4: an unprivileged process
@@ -142,8 +143,9 @@ def kill_below(root: int) -> None:
         send(process, signal.SIGKILL)
 
 
+@cache
 def boot_id() -> str:
-    """An id of the current boot of the machine."""
+    """An id of the current boot of the machine, in which this process began, too."""
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -57,10 +58,15 @@ class RequestListener:
     """Listens on a socket in the kernel's folder."""
 
     def __init__(self, folder: int) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(SOCKET, dir_fd=folder)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.bind(address(folder))
+        try:
+            self._socket.bind(address(folder))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            # That of a start that was abandoned.
+            os.unlink(SOCKET, dir_fd=folder)
+            self._socket.bind(address(folder))
         self._socket.listen(CALLERS_MAX)
         self._socket.setblocking(False)  # noqa: FBT003  # the standard library's own signature
         self.callers: dict[int, ShimRequest] = {}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _libc = ctypes.CDLL(None, use_errno=True)
 # The calls themselves: the functions of the C library change all threads of the process.
 _SETGROUPS = {"x86_64": 116, "aarch64": 159}.get(os.uname().machine)
-# No id: the calls change nothing then, and tell the current one.
+# No id: the calls change nothing then, and return the current one.
 _NO_ID = 0xFFFFFFFF
 
 
@@ -45,7 +45,7 @@ def rights_of(number: int | None) -> Iterator[None]:
 
 
 def _set(call: str, number: int) -> None:
-    """Set an id for files; the call tells only the one before, so it is read again."""
+    """Set an id for files; the call returns only the one before, so it is read again."""
     change = getattr(_libc, call)
     change(ctypes.c_uint(number))
     if change(ctypes.c_uint(_NO_ID)) != number:

@@ -11,7 +11,7 @@ from sokovan.adapters.docker.engine.images import EngineImages, checked_referenc
 from sokovan.ports.runtime import ImageUnavailable
 from tests.unit.adapters.docker.canned_engine import canned_engine
 
-DIGEST = "sha256:" + "a" * 64
+DIGEST, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 
 
 def test_a_name_has_registry_tag_and_digest() -> None:
@@ -55,3 +55,31 @@ async def test_a_pull_reports_each_step_once_and_the_problem(tmp_path: Path) -> 
             await EngineImages(engine.client, tmp_path).pull("lab/train", lines.append)
         assert "POST /images/create?fromImage=lab%2Ftrain&tag=latest" in engine.asked
     assert lines == ["pulling lab/train", "1: Downloading", "Verifying"]
+
+
+async def test_a_pinned_image_is_asked_for_by_its_digest_alone(tmp_path: Path) -> None:
+    about = {"Id": "sha256:1", "RepoDigests": [f"lab/train@{DIGEST}"]}
+    async with canned_engine({f"GET /images/lab/train@{DIGEST}/json": (200, about)}) as engine:
+        images = EngineImages(engine.client, tmp_path)
+        assert await images.found(f"lab/train:v1@{DIGEST}") == about
+        assert not await images.is_ready(f"lab/train:v1@{OTHER}"), "the tag alone is not enough"
+
+
+async def test_a_pinned_image_that_was_built_here_is_known_by_its_id(tmp_path: Path) -> None:
+    async with canned_engine({"GET /images/lab/train:v1/json": (200, {"Id": DIGEST})}) as engine:
+        images = EngineImages(engine.client, tmp_path)
+        assert await images.is_ready(f"lab/train:v1@{DIGEST}")
+        assert not await images.is_ready(f"lab/train:v1@{OTHER}")
+
+
+@pytest.mark.parametrize("reply", [(200, b'{"error": "manifest unknown"}\n'), (404, {"message": "manifest unknown"})])
+async def test_another_image_of_the_name_is_named_when_the_pinned_one_cannot_be_pulled(
+    tmp_path: Path, reply: tuple[int, object]
+) -> None:
+    answers = {"GET /images/lab/train:v1/json": (200, {"Id": DIGEST}), "POST /images/create": reply}
+    async with canned_engine(answers) as engine:
+        with pytest.raises(ImageUnavailable) as refused:
+            await EngineImages(engine.client, tmp_path).pull(f"lab/train:v1@{OTHER}", lambda _line: None)
+        assert f"POST /images/create?fromImage=lab%2Ftrain&tag=sha256%3A{'b' * 64}" in engine.asked
+    for words in (f"the catalog expects {OTHER} of lab/train:v1", f"the engine has {DIGEST}", "manifest unknown"):
+        assert words in refused.value.problem

@@ -76,3 +76,9 @@ def test_a_program_that_a_mount_may_bring_is_left_to_be_seen(tmp_path: Path) -> 
 def test_what_no_machine_could_start_is_refused(asked: CreateKernel) -> None:
     with pytest.raises(RuntimeFailure):
         check_launch(asked)
+
+
+def test_only_an_image_may_have_a_command_of_its_own() -> None:
+    check_launch(launch("k"), in_image=True)
+    with pytest.raises(RuntimeFailure, match="the command is empty"):
+        check_launch(launch("k"))

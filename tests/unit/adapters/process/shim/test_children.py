@@ -45,6 +45,77 @@ def test_a_program_is_found_by_the_path_of_its_own_environment() -> None:
         run(child("true", environment={"PATH": "/there/is/nothing"}))
 
 
+# Says what a sandbox gets: its options once all of them are there, limits, session and signals.
+SANDBOX = """#!/bin/sh
+while test "$1" = --args; do tr '\\0' ' ' < /proc/self/fd/$2; shift 2; done
+umask; ulimit -n; cat /proc/self/oom_score_adj
+grep SigIgn /proc/self/status
+test "$(cut -d ' ' -f 6 /proc/$$/stat)" = $$ && shift && echo "$A in $B runs $*"
+"""
+
+
+# Programs with rights of their own are started by a copy of the shim, as is what an older agent asked for.
+STARTS = pytest.mark.parametrize(
+    "start", [{"spawned": True}, {"spawned": False}, {}], ids=["spawned", "forked", "unsaid"]
+)
+
+
+def sandboxed(folder: Path, start: dict[str, bool], **changes: Any) -> Child:
+    """A child whose sandbox is the script above."""
+    program = folder / "sandbox"
+    program.write_text(SANDBOX)
+    program.chmod(0o755)
+    sandbox = {"program": str(program), "options": ["--die", "x"], "filter": "", "separate": False, **start}
+    variables = {"PATH": "/usr/bin:/bin", "B": "sandbox"}
+    return child("a", "b", environment={"A": "kernel"}, sandbox={**sandbox, "environment": variables}, **changes)
+
+
+@STARTS
+def test_a_sandbox_gets_its_options_in_its_own_session_with_limits_and_default_signals(
+    start: dict[str, bool], tmp_path: Path
+) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        started = sandboxed(tmp_path, start, rlimits=[[resource.RLIMIT_NOFILE, 99, 99]])
+        status, said = run(started)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    os.close(started.sandbox_status)
+    assert status == 0
+    options = f"--die x --setenv A kernel --json-status-fd {started._status_end} "
+    first, files, score, ignored, last = said.decode().splitlines()
+    assert (first, files, score, last) == (f"{options}0022", "99", "500", " in sandbox runs a b")
+    # The C library ignores two signals that it keeps for itself, 32 and 33.
+    assert int(ignored.removeprefix("SigIgn:"), 16) & 0x7FFFFFFF == 0
+    assert os.umask(0o022) == 0o022, "the shim has its own again"
+
+
+def test_a_sandbox_whose_shim_was_killed_before_it_was_confined_has_no_valid_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Child, "_confine", killed)
+    reader, writer = os.pipe()
+    with pytest.raises(KeyboardInterrupt):
+        sandboxed(tmp_path, {"spawned": True}).start_kernel(writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        assert stream.read().startswith(b"-?die x ")
+    os.wait()
+
+
+@STARTS
+def test_a_sandbox_that_cannot_be_confined_is_killed(start: dict[str, bool], tmp_path: Path) -> None:
+    before = children()
+    started = sandboxed(tmp_path, start)
+    started.groups = ControlGroups(2, {"cpu": str(tmp_path / "missing")})
+    with pytest.raises(NotStarted, match="No such file"):
+        run(started)
+    assert children() <= before
+
+
 def children() -> set[str]:
     """The children of this process, also those that have ended and wait to be noticed."""
     return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split())

@@ -144,3 +144,25 @@ def test_what_a_sandbox_leaves_is_waited_for_before_all_processes_are_read(
     shim.childless = True
     monkeypatch.setattr(processes, "children", lambda _pid: [])
     assert shim._has_ended(), "the last of the sandbox was removed"
+
+
+@pytest.mark.parametrize(
+    ("said", "pid"),
+    [
+        (b'{ "child-pid": 123 }\n', 123),
+        (b'{\n    "child-pid": 4567,\n    "ipc-namespace": 8\n}\n', 4567),
+        (b'{ "exit-code": 1 }', 0),
+        (b"", 0),
+    ],
+)
+def test_the_first_process_of_a_sandbox_is_the_one_it_says(said: bytes, pid: int) -> None:
+    assert main._number_after(b'"child-pid"', said) == pid
+
+
+def test_looks_at_a_sandbox_that_starts_become_rarer() -> None:
+    waited_s, looks = 0.0, 0
+    while waited_s < 1.0:
+        waited_s += main._pause_s(waited_s)
+        looks += 1
+    assert main._pause_s(0.0) == 0.003
+    assert looks < 30, "330 at equal pauses"

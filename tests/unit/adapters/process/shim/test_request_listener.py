@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -80,6 +81,17 @@ def test_more_callers_than_allowed_are_sent_away(
         assert second.recv(1) == b""
         assert first.fileno() > 0
     assert listener.accept() is None
+
+
+def test_a_socket_that_cannot_be_bound_says_why(folder: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk(socket.socket):
+        def bind(self, _address: object, /) -> None:
+            self.close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(socket, "socket", FullDisk)
+    with pytest.raises(OSError, match="No space left"):
+        RequestListener(folder)
 
 
 def test_a_socket_that_a_predecessor_left_is_no_hindrance(folder: int) -> None:
