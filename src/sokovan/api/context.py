@@ -12,6 +12,7 @@ from sokovan.api.settings import ApiSettings
 from sokovan.api.streaming.command_limits import CommandLimits
 from sokovan.api.streaming.event_hub import EventHub
 from sokovan.api.streaming.event_streams import Streams
+from sokovan.api.streaming.request_lines import LinePace
 from sokovan.api.uncancellable_store import UncancellableStore
 from sokovan.domain.cluster.agent_grant import JoinAddress
 from sokovan.orchestrator.deployments.controller import DeploymentController
@@ -79,6 +80,7 @@ class ApiContext:
     auditor: Auditor
     store: UncancellableStore
     command_limits: CommandLimits
+    line_pace: LinePace
 
     @classmethod
     def of(cls, dependencies: ApiDependencies, settings: ApiSettings) -> ApiContext:
@@ -90,4 +92,6 @@ class ApiContext:
         hub = EventHub(dependencies.events, clock=clock, ids=dependencies.ids, limits=limits)
         streams = Streams(hub, authenticator, clock=clock, limits=limits)
         commands = CommandLimits(most=limits.commands_per_agent_max)
-        return cls(dependencies, settings, authenticator, streams, Auditor(store, clock), store, commands)
+        return cls(
+            dependencies, settings, authenticator, streams, Auditor(store, clock), store, commands, LinePace(clock)
+        )

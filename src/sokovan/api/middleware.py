@@ -25,7 +25,7 @@ from sokovan.api.problems import forget_frames, problem_response
 from sokovan.api.settings import ApiSettings
 from sokovan.domain.errors import SokovanError
 from sokovan.ports.repositories.credentials import Principal
-from sokovan.wire.api.batches import BATCH_PATH
+from sokovan.wire.api.batches import BATCH_PATH, STOP_PATH
 
 # The liveness probe and the files of the dashboard, which are the same for all, need no key.
 OPEN_PATH = "/livez"
@@ -85,7 +85,7 @@ class RequestMiddleware:
             scope[PRINCIPAL] = await self._admit(scope, headers)
             await self._app(scope, LimitedBody(receive, self._body_max(scope)), response)
         except ClientDisconnect:
-            # The client hung up while it sent its body: nobody is there to be answered, and nothing has failed.
+            # The client hung up while it sent its body: no answer is expected, and nothing has failed.
             response.status = CLIENT_CLOSED
         except Exception as error:
             if not isinstance(error, SokovanError):
@@ -106,7 +106,7 @@ class RequestMiddleware:
         """The size limit of a body; that of a batch is read line by line."""
         if scope["path"] in PROXY_PATHS:
             return PROXY_PATHS[scope["path"]]
-        return BATCH_BYTES_MAX if scope["path"] == BATCH_PATH else self._settings.body_bytes_max
+        return BATCH_BYTES_MAX if scope["path"] in {BATCH_PATH, STOP_PATH} else self._settings.body_bytes_max
 
     def _request_id(self, headers: Headers) -> str:
         given = headers.get("x-request-id", "")

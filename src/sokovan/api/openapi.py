@@ -57,7 +57,7 @@ def document(routes: Sequence[BaseRoute]) -> dict[str, Any]:
 def _own_types(routes: Sequence[BaseRoute]) -> list[Any]:
     """The types that FastAPI does not see: bodies and stream events."""
     operations = [route.operation for route in routes if isinstance(route, OperationRoute)]
-    bodies = [one.body for one in operations if one.body is not None]
+    bodies = [body for one in operations for body in (one.body, one.lines) if body is not None]
     return bodies + [one.answer for one in operations if one.media == EVENT_STREAM]
 
 

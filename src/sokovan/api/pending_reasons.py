@@ -12,8 +12,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import SessionSummary
 from sokovan.orchestrator.sessions.explain.reasons import with_names
-from sokovan.orchestrator.sessions.session_cache import PAGE
-from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.trace import Code

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cyclopts import App, CycloptsError, Group, Parameter
+import re
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from cyclopts import App, CycloptsError, Group, Parameter, Token, convert
 from cyclopts.exceptions import RepeatArgumentError, UnusedCliTokensError
 
 from sokovan import __version__
@@ -11,6 +15,7 @@ from sokovan.cli.errors import usage_error
 from sokovan.cli.exit_codes import OK
 
 _HELP = {"-h", "--help"}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
 # These take a user command after --, with options of its own.
 _USAGE = {
     "run": "Usage: sokovan run [OPTIONS] -- COMMAND [ARGS...]",
@@ -33,7 +38,7 @@ def make_app(*, helps: bool = True, only: str = "") -> App:
         help_format="plaintext",
         help_formatter="plain" if helps else None,
         group_parameters=Group("Options", sort_key=1),
-        default_parameter=Parameter(show_default=False),
+        default_parameter=Parameter(show_default=False, converter=_value_of),
         suppress_keyboard_interrupt=False,
     )
     parents = {"": app} | {name: App(name=name, help=summary) for name, summary in NOUNS.items() if name in nouns}
@@ -44,6 +49,17 @@ def make_app(*, helps: bool = True, only: str = "") -> App:
         noun, _, verb = words.rpartition(" ")
         parents[noun].command(import_path, name=verb, usage=_USAGE.get(words))
     return app
+
+
+def _value_of(hint: Any, tokens: Sequence[Token]) -> Any:
+    """The value of an argument; a whole number is one as it is written, and is not rounded.
+
+    Raises ValueError.
+    """
+    value = convert(hint, tokens)
+    if int in (hint, *get_args(hint)) and not _WHOLE.fullmatch(tokens[0].value):
+        raise ValueError(f"{tokens[0].value[:60]!r} is not a whole number")
+    return value
 
 
 def run_command(words: list[str]) -> int:
@@ -63,11 +79,15 @@ def _command_of(words: list[str]) -> str:
 
 
 def _one_line(error: CycloptsError, words: list[str]) -> str:
-    if isinstance(error, RepeatArgumentError) and words.count(error.token.keyword or "") == 1:
+    if isinstance(error, RepeatArgumentError) and not _is_repeated(error.token.keyword or "", words):
         return f"{error.token.keyword} and its opposite are both given; give one of them"
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         return f"unexpected argument {error.unused_tokens[0][:80]!r}"
     return " ".join(str(error).split())
+
+
+def _is_repeated(option: str, words: list[str]) -> bool:
+    return sum(word == option or word.startswith(f"{option}=") for word in words) > 1
 
 
 def _help_for(words: list[str]) -> str:

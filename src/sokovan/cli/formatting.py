@@ -109,6 +109,12 @@ def _timestamp(text: str) -> float | None:
         return None
 
 
+def is_past(then: str | None, *, now_s: float) -> bool:
+    """Whether a time is over; one that is not given never is."""
+    moment = _timestamp(then or "")
+    return moment is not None and moment <= now_s
+
+
 def between(then: str | None, later: str | None) -> str:
     """Elapsed time as the end of a sentence; empty if unknown."""
     begin, end = _timestamp(then or ""), _timestamp(later or "")

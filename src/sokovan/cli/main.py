@@ -33,7 +33,7 @@ def _toy_engine(words: list[str]) -> int:
 
 
 def _proxy(words: list[str]) -> int:
-    from sokovan.cli.local.proxy import plain_proxy  # noqa: PLC0415  # loads only here
+    from sokovan.cli.proxy_start import plain_proxy  # noqa: PLC0415  # loads only here
 
     try:
         return plain_proxy(words)

@@ -18,7 +18,7 @@ from sokovan.wire.frames import CreateKernel
 
 # The reason of a kernel that was killed because it exceeded its memory limit.
 OUT_OF_MEMORY = "out-of-memory"
-# The agent ended it, because it or its owner has too much on the disk; details follow the word.
+# The agent ended it, because it or its owner has too much on the disk; details follow the code.
 DISK_LIMIT = "disk-limit"
 # The reason of a kernel whose failure indicates, but does not prove, that its memory limit refused it memory.
 PROBABLY_OUT_OF_MEMORY = "probably out-of-memory"

@@ -19,7 +19,7 @@ class SecretBox(Protocol):
     """Seals secrets for one owner; only a box with the same keys opens them again."""
 
     def seal(self, secrets: Mapping[str, str], *, owner: str) -> str:
-        """The secrets as a text that tells nothing but their size. Never twice the same."""
+        """The secrets as a text that reveals nothing but their size. Never twice the same."""
 
     def open(self, sealed: str, *, owner: str) -> Mapping[str, str]:
         """The sealed secrets. Raises SecretsUnreadable, also if another owner sealed them."""

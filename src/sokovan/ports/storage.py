@@ -125,8 +125,9 @@ class Outbox(Protocol):
     async def publish_pending(self, publish: Callable[[Sequence[Event]], Awaitable[None]], *, limit: int) -> int:
         """Pass up to `limit` batches to `publish`, oldest first; how many were published.
 
-        Published batches are removed. If `publish` raises, all of them stay: events are
-        published at least once. `publish` must not use the store, which may wait for it.
+        Each call of `publish` has events of one batch or of several. Published batches are
+        removed. If `publish` raises, what it did not publish stays, and some of what it
+        published may: events are published at least once. `publish` must not use the store, which may wait for it.
         Raises StoreUnavailable.
         """
 

@@ -12,7 +12,7 @@ _MOUNTS = Path("/proc/self/ns/mnt")
 def machine_mark() -> str:
     """Equal for processes of one user that see the same files; empty if unknown.
 
-    The boot id tells machines apart, the mount namespace containers, and the digest keeps
+    The boot id distinguishes machines, the mount namespace containers, and the digest keeps
     both private.
     """
     try:

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 PROTOCOL = 1
 # Images that an agent names when it enrols.
 IMAGES_MAX = 256
+MANAGERS_MAX = 64
 # Ports leased to a kernel.
 PORTS_MAX = 1024
 # Requests in a bundle; an agent has room for more at a time.
@@ -353,7 +354,8 @@ class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=Tr
 
     With `kept_max` the agent forgets kernels by itself, once their end is confirmed: beyond
     that number and after `kept_s`. It does not list them any more. `data_key` is the key of
-    the tickets with which proxies reach its kernels.
+    the tickets with which proxies reach its kernels. `managers` are the URLs of all managers
+    for agents that have joined, if there are several.
     """
 
     incarnation: Annotated[int, Meta(ge=1)]
@@ -362,6 +364,7 @@ class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", omit_defaults=Tr
     kept_max: Count | None = None
     kept_s: Count = 0
     data_key: Annotated[str, Meta(max_length=128)] = ""
+    managers: Annotated[tuple[ShortText, ...], Meta(max_length=MANAGERS_MAX)] = ()
 
 
 class HelloRefused(Struct, frozen=True, kw_only=True, tag="refusal", omit_defaults=True):

@@ -87,6 +87,8 @@ class Stream:
         self.headers: dict[str, str] = {}
         self._dependencies: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest = b""
+        # Messages with a part of the body so far.
+        self.parts = 0
         self.hang_up = asyncio.Event()
 
     async def send(self, message: Mapping[str, Any]) -> None:
@@ -94,6 +96,7 @@ class Stream:
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         elif message["type"] == "http.response.body":
+            self.parts += 1
             await self._dependencies.put(message.get("body", b""))
             if not message.get("more_body"):
                 await self._dependencies.put(None)
@@ -274,9 +277,11 @@ class ApiHarness:
 
 
 @asynccontextmanager
-async def api_harness(*, clock: Clock | None = None, **settings: Any) -> AsyncIterator[ApiHarness]:
+async def api_harness(
+    *, url: str = "sqlite://", clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[ApiHarness]:
     """The API with tenants, an agent `a1`, and its streams running."""
-    async with StoredCluster.open(clock=clock) as cluster, _temporary_folder() as folder:
+    async with StoredCluster.open(url, clock=clock) as cluster, _temporary_folder() as folder:
         api = _made(
             cluster, folder, ApiSettings(**{"pepper": PEPPER, "principal_kept_s": 0.02, "streams": QUICK, **settings})
         )

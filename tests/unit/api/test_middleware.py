@@ -42,7 +42,7 @@ async def test_an_unknown_key_reads_like_no_key_at_all(api: ApiHarness) -> None:
 
 @pytest.mark.slow
 async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() -> None:
-    async with api_harness() as api:
+    async with api_harness(clock=VirtualClock()) as api:
         answers = [await api.get("/whoami", user=None) for _ in range(12)]
         assert [one.status_code for one in answers] == [401] * 10 + [429] * 2
         assert int(answers[-1].headers["retry-after"]) >= 1
@@ -51,7 +51,7 @@ async def test_failures_of_one_address_are_limited_and_a_good_key_still_opens() 
 
 @pytest.mark.slow
 async def test_a_user_has_one_budget_of_requests_for_all_keys() -> None:
-    async with api_harness(requests_per_s=1, requests_burst=3) as api:
+    async with api_harness(clock=VirtualClock(), requests_per_s=1, requests_burst=3) as api:
         await add_key(api, ADMIN, named="second")
         codes = [(await api.get("/whoami", user=one)).status_code for one in (ADMIN, "second", ADMIN, "second")]
         assert codes == [200, 200, 200, 429]

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections.abc import Iterator
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sokovan.api.pagination import PLACE_MAX, cursor_of, name_after, number_of, page_by_name, place_of, session_position
+from sokovan.api.pagination import (
+    PLACE_MAX,
+    cursor_of,
+    encoded_fields,
+    name_after,
+    number_of,
+    page_by_name,
+    page_response,
+    place_of,
+    session_position,
+)
 from sokovan.domain.problems import InvalidRequest
 from sokovan.ports.repositories.sessions import SessionPosition, SessionSort
+from sokovan.wire.api.fleet import DeviceHolder
 
 
 @given(st.integers(min_value=0, max_value=PLACE_MAX))
@@ -80,3 +94,24 @@ def test_pages_one_after_the_other_give_every_item_once_in_order(names: list[str
 def test_a_cursor_of_a_name_that_is_gone_goes_on_after_it() -> None:
     assert page_by_name(["a", "c"], str, limit=5, cursor=cursor_of("b")) == (["c"], None)
     assert place_of(cursor_of("b")) == "b"
+
+
+async def test_a_wide_object_is_encoded_as_in_one_step() -> None:
+    holder = DeviceHolder(id="s-1", name='a "name"', user="ada", queue="default")
+    assert await encoded_fields(holder) == msgspec.json.encode(holder)
+
+
+async def test_other_tasks_run_while_the_items_of_a_long_page_are_made() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(250):
+            made.append(number)
+            yield number
+
+    async def seen() -> int:
+        return len(made)
+
+    page, between = await asyncio.gather(page_response(items(), None), seen())
+    assert 0 < between < 250
+    assert msgspec.json.decode(page.body)["items"] == list(range(250))

@@ -87,3 +87,18 @@ def test_a_command_line_is_read_by_a_parser_of_its_own_command() -> None:
 def test_an_option_and_its_opposite_exclude_each_other() -> None:
     with pytest.raises(CommandError, match="--closed and its opposite are both given; give one of them"):
         run_command(["queue", "set", "default", "--open", "--closed"])
+
+
+@pytest.mark.parametrize(
+    "words", ["plan --size 2.7", "serve toy --replicas 1.5", "deployment scale toy 1.5", "ps --limit 0x10"]
+)
+def test_a_number_that_is_not_whole_is_refused_and_not_rounded(words: str) -> None:
+    with pytest.raises(CommandError, match="is not a whole number"):
+        run_command(words.split())
+
+
+def test_an_option_that_is_given_twice_is_called_so() -> None:
+    with pytest.raises(CommandError, match="--priority specified multiple times"):
+        run_command(["plan", "--priority", "5", "--priority=-1", "--", "true"])
+    with pytest.raises(CommandError, match="preemptible and its opposite are both given"):
+        run_command(["plan", "--preemptible", "--not-preemptible", "--", "true"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.errors import AmbiguousName, ArrayNamed, Forbidden
+from sokovan.domain.arrays import is_session_name
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import ObjectNotFound, nearest, quoted
-from sokovan.domain.ids import DEFAULT_QUEUE, AgentId, is_name
+from sokovan.domain.errors import ObjectNotFound, SokovanError, nearest, quoted
+from sokovan.domain.ids import DEFAULT_QUEUE, AgentId, SessionId, is_name
 from sokovan.domain.owners.access import (
     UNOWNED,
     AccessDecision,
@@ -122,6 +124,28 @@ async def _referred(
 async def read_summary(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionSummary:
     """Like `session_named`, in its own read transaction."""
     return await store.read(lambda unit: session_named(unit, ref, principal))
+
+
+async def read_summaries(
+    store: Store, refs: Sequence[str], principal: AuthenticatedPrincipal
+) -> list[SessionSummary | SokovanError]:
+    """The sessions that references mean to the caller, or why there is none, in order.
+
+    Ids are looked up together, names one by one.
+    """
+    ids = [SessionId(one) for one in dict.fromkeys(refs) if is_session_name(one)]
+    scope = visible_filter(principal, SessionFilter(ids=ids))
+    found: dict[str, SessionSummary | SokovanError] = {}
+    if ids and scope is not None:
+        summaries = await store.read(lambda unit: unit.sessions.summaries(scope, limit=len(ids)))
+        found = {one.session_id: one for one in summaries}
+    for ref in refs:
+        if ref not in found:
+            try:
+                found[ref] = await read_summary(store, ref, principal)
+            except SokovanError as error:
+                found[ref] = error
+    return [found[ref] for ref in refs]
 
 
 async def read_session(store: Store, ref: str, principal: AuthenticatedPrincipal) -> SessionRecord:

@@ -66,7 +66,7 @@ def deployment_spec(
     return DeploymentSpec(
         deployment_id=deployment_id,
         name=body.name,
-        model_names=tuple(body.model_names),
+        model_names=tuple(dict.fromkeys(body.model_names)),
         owner=owner,
         access=DeploymentAccess(body.access),
         replicas_min=body.replicas_min,
@@ -132,7 +132,7 @@ def token_spec(body: EndpointTokenBody, token_id: EndpointTokenId, deployment_id
         deployment_id=deployment_id,
         name=body.name,
         models=tuple(body.models),
-        expires_ms=None if body.expires_at is None else read_time(body.expires_at, field="expires_at"),
+        expires_ms=None if body.expires_at is None else read_time(body.expires_at, field="expires_at", what="token"),
         limits=TokenLimits(**{name: getattr(body, name) for name in _LIMITS}),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sokovan.api.mapping.sessions import eviction_cost_view
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.records import KernelRecord
 from sokovan.orchestrator.sessions.explain.explanations import (
@@ -55,6 +56,7 @@ def why_view(explanation: Explanation) -> WhyView:
         as_of=time_text_or_none(explanation.as_of_ms),
         name=explanation.name,
         times_out_at=time_text_or_none(explanation.times_out_ms),
+        until=time_text_or_none(explanation.until_ms),
         evicts=_victims(explanation.evicts),
     )
 
@@ -102,7 +104,17 @@ def _checks(checks: Iterable[Check]) -> list[CheckView]:
 
 def _victims(victims: Iterable[PlannedVictim]) -> list[VictimView]:
     return [
-        VictimView(session=one.session, action=one.action, kernels=one.kernels, whole=one.whole, lost_slot_s=one.lost_s)
+        VictimView(
+            session=one.session,
+            name=one.name,
+            action=one.action,
+            kernels=one.kernels,
+            whole=one.whole,
+            lost_slot_s=one.lost_s,
+            rule=one.rule,
+            cost=eviction_cost_view(one.cost),
+            next_best=eviction_cost_view(one.runner_up),
+        )
         for one in victims
     ]
 

@@ -200,10 +200,15 @@ def booking_view(booking: Booking) -> BookingBody:
 
 def booking_of(body: BookingBody, _before: Booking | None) -> Booking:
     """The booking of a body. Raises InvalidSpec."""
+    from_ms = read_time(body.starts_at, field="starts_at", what="booking")
+    to_ms = read_time(body.ends_at, field="ends_at", what="booking")
+    if to_ms <= from_ms:
+        problem = f"is not after its beginning, {body.starts_at}"
+        raise InvalidSpec(what=f"booking {body.name}", field="ends_at", value=body.ends_at, problem=problem)
     return Booking(
         name=body.name,
-        from_ms=read_time(body.starts_at, field="starts_at", what="booking"),
-        to_ms=read_time(body.ends_at, field="ends_at", what="booking"),
+        from_ms=from_ms,
+        to_ms=to_ms,
         kind=BookingKind(body.kind),
         agents=tuple(dict.fromkeys(body.agents)),
         hypernode=body.hypernode,

@@ -22,7 +22,7 @@ def route_changes(body: RouteBody) -> dict[str, Any]:
     if body.shares is not None:
         changes["shares"] = dict(body.shares)
     if body.model_names is not None:
-        changes["model_names"] = tuple(body.model_names)
+        changes["model_names"] = tuple(dict.fromkeys(body.model_names))
     if body.routing is not None:
         changes["routing"] = RoutingPolicy(body.routing)
     if body.sticky_by is not None:

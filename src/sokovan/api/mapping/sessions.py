@@ -9,7 +9,7 @@ from typing import Any
 from sokovan.api.mapping.requests import partition_body, topology_text
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.arrays import array_name
-from sokovan.domain.lifecycle.eviction import EvictionReceipt
+from sokovan.domain.lifecycle.eviction import EvictionCost, EvictionReceipt
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.records import (
     ENDED_BY_USER,
@@ -30,9 +30,9 @@ from sokovan.domain.session import (
     SessionOptions,
 )
 from sokovan.ports.repositories.verdicts import StoredVerdict
+from sokovan.wire.api.explanations import EvictionCostView, EvictionView
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
-    EvictionView,
     FailedStartView,
     HistoryLine,
     HistoryView,
@@ -247,6 +247,7 @@ def _eviction_view(receipt: EvictionReceipt, spec: SpecSummary) -> EvictionView:
         action=receipt.action,
         at=time_text(receipt.at_ms),
         for_session=receipt.for_session if receipt.for_user == spec.owner.user else "",
+        for_name=receipt.taker_named_to(spec.owner.user),
         kernels=receipt.kernels,
         whole=receipt.whole,
         lost_slot_s=receipt.lost_s,
@@ -254,6 +255,27 @@ def _eviction_view(receipt: EvictionReceipt, spec: SpecSummary) -> EvictionView:
         ends_by=time_text(receipt.evict_at_ms),
         ended_at=time_text_or_none(receipt.ended_ms),
         step=receipt.step,
+        saves_every_s=receipt.saves_every_s,
+        completed=receipt.completed,
+        rule=receipt.rule,
+        cost=eviction_cost_view(receipt.cost),
+        next_best=eviction_cost_view(receipt.runner_up),
+    )
+
+
+def eviction_cost_view(cost: EvictionCost | None) -> EvictionCostView | None:
+    """The view of the cost of a set of victims; None if it is unknown."""
+    if cost is None:
+        return None
+    return EvictionCostView(
+        only_loans=cost.only_loans,
+        whole_gangs=cost.whole_gangs,
+        queue_distance=cost.queue_distance,
+        queue_priority=cost.queue_priority,
+        priority=cost.priority,
+        kernel_priority=cost.kernel_priority,
+        lost_slot_minutes=cost.lost_slot_minutes,
+        kernels=cost.kernels,
     )
 
 

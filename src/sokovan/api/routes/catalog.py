@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +16,7 @@ from sokovan.api.context import ApiContext
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.errors import Conflict, ObjectNotFound
+from sokovan.domain.errors import AlreadyExists, Conflict, ObjectNotFound
 from sokovan.domain.ids import is_name
 from sokovan.domain.owners.access import UNOWNED, Action, ObjectKind, Ownership, may
 from sokovan.domain.problems import InvalidRequest, Problem
@@ -127,23 +127,35 @@ class CatalogRoutes(Generic[Item, Body]):
 
     async def put(self, request: Request, name: Name) -> Response:
         """Create or replace an item; administrators only."""
-        body: Any = body_of(request, self._resource.body)
-        if body.name != name:
-            raise InvalidRequest([Problem("name", "does not match the name in the path")])
-        return await self._put(principal_of(request.scope), body, name)
+        return await self._put(principal_of(request.scope), self._body(request, name), name)
 
     async def remove(self, request: Request, name: Name) -> Response:
         """Remove an item that is not referenced; administrators only."""
         return await self._remove(principal_of(request.scope), name)
 
+    def _body(self, request: Request, name: str) -> Body:
+        """The item of a request. Raises InvalidRequest if its name is another one."""
+        body: Any = body_of(request, self._resource.body)
+        if body.name != name:
+            raise InvalidRequest([Problem("name", "does not match the name in the path")])
+        return cast("Body", body)
+
     async def _put(self, principal: AuthenticatedPrincipal, body: Body, key: str) -> Response:
+        return await self._store_item(principal, body, key, replace=True)
+
+    async def _store_item(self, principal: AuthenticatedPrincipal, body: Body, key: str, *, replace: bool) -> Response:
+        """Create an item, or replace it. Raises AlreadyExists if that is not wanted."""
         resource = self._resource
         require_role(principal, Action.CHANGE, resource.kind)
 
         async def work(unit: UnitOfWork) -> tuple[Item, bool]:
+            if not replace:
+                await _lock(unit, resource.item)
             before = await self._found(unit, key)
             if before is not None:
                 require(principal, Action.CHANGE, resource.kind, resource.ownership(before), name=key)
+                if not replace:
+                    raise AlreadyExists(what=kind_text(resource.kind), name=key)
             item = await resource.complete(unit, resource.build(body, before))
             require(principal, Action.CHANGE, resource.kind, resource.ownership(item), name=key)
             await resource.permit(unit, principal, item, before)
@@ -215,6 +227,10 @@ async def _all(unit: Any, kind: type[Item]) -> list[Item]:
 async def _get(unit: Any, kind: type[Item], key: str) -> Item:
     found: Item = await unit.catalog.get(kind, key)
     return found
+
+
+async def _lock(unit: Any, kind: type) -> None:
+    await unit.catalog.lock(kind)
 
 
 async def _put(unit: Any, item: object) -> None:

@@ -23,6 +23,8 @@ from sokovan.ports.repositories.sessions import (
 )
 
 REF_MAX = 200
+# Characters of the reason that a user gives.
+REASON_MAX = 500
 INDEX_MAX = 1_000_000
 # The longest text of a time.
 TIME_MAX = 40
@@ -39,6 +41,7 @@ IdempotencyKey: TypeAlias = Annotated[
 ]
 InScalingGroup: TypeAlias = Annotated[str | None, Query(pattern=NAME_PATTERN, description="In this scaling group.")]
 DryRun: TypeAlias = Annotated[bool, Query(description="Only check the change, and store nothing.")]
+Replace: TypeAlias = Annotated[bool, Query(description="Replace the object of this name, if there is one.")]
 Architecture: TypeAlias = Annotated[
     str | None, Query(pattern=NAME_PATTERN, description="The architecture of the image.")
 ]

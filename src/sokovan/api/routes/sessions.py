@@ -19,13 +19,11 @@ from sokovan.api.mapping.sessions import KERNELS_LISTED, KERNELS_SHOWN, kernel_v
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of, page_response, session_cursor
 from sokovan.api.pending_reasons import session_views
-from sokovan.api.routes.parameters import INDEX_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
+from sokovan.api.routes.parameters import INDEX_MAX, REASON_MAX, ArrayQuery, IdempotencyKey, Ref, SessionQuery
 from sokovan.domain.records import ArrayRecord, SessionSummary
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.arrays import ArrayPage, ArrayView
 from sokovan.wire.api.sessions import KernelPage, SessionBody, SessionPage, SessionView
-
-REASON_MAX = 500
 
 
 class SessionRoutes:

@@ -9,6 +9,9 @@ from sokovan.api.context import ApiContext
 from sokovan.api.middleware import OPEN_PATH
 from sokovan.api.operations import ApiOperation
 from sokovan.api.routes.audit_log import AuditLogRoutes
+from sokovan.api.routes.batches.session_batches import SessionBatchRoutes
+from sokovan.api.routes.batches.session_endings import SessionEndingRoutes
+from sokovan.api.routes.batches.session_lists import SessionListRoutes
 from sokovan.api.routes.cluster.agent_labels import AgentLabelRoutes
 from sokovan.api.routes.cluster.agents import AgentRoutes
 from sokovan.api.routes.cluster.bookings import booking_operations
@@ -31,8 +34,6 @@ from sokovan.api.routes.serving.deployments import DeploymentRoutes
 from sokovan.api.routes.serving.endpoint_tokens import EndpointTokenRoutes
 from sokovan.api.routes.serving.rollouts import RolloutRoutes
 from sokovan.api.routes.serving.served_routes import ServedRouteRoutes
-from sokovan.api.routes.session_batches import SessionBatchRoutes
-from sokovan.api.routes.session_lists import SessionListRoutes
 from sokovan.api.routes.sessions import ArrayRoutes, SessionRoutes
 from sokovan.api.routes.streams.kernel_files import KernelFileRoutes
 from sokovan.api.routes.streams.kernel_use import KernelUseRoutes
@@ -60,6 +61,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *SessionListRoutes(context).operations(),
         *SessionRoutes(context).operations(),
         *SessionBatchRoutes(context).operations(),
+        *SessionEndingRoutes(context).operations(),
         *ArrayRoutes(context).operations(),
         *DeploymentExplanationRoutes(context).operations(),
         *DeploymentEventRoutes(context).operations(),

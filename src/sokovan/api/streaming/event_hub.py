@@ -16,7 +16,7 @@ from sokovan.api.errors import StreamsFull
 from sokovan.api.mapping.events import sessions_of, submitted_event
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming.event_memory import RecentEvents
-from sokovan.domain.events import Event, SessionsSubmitted, VerdictsChanged
+from sokovan.domain.events import Event, KernelMoved, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.environment import Clock, IdSource
@@ -36,14 +36,15 @@ ANNOUNCED_MAX = 2_000
 class EventListener:
     """The event queue of one stream; woken by its events and by a timer.
 
-    With a session, only the wake-up counts. Without one every event is queued, up to
-    `queue_max`; beyond that, events are dropped and marked as lost.
+    With a session, only the wake-up counts; it `is_urgent` if more than kernels moved, or events were
+    lost. Without one every event is queued, up to `queue_max`; beyond that, events are
+    dropped and marked as lost.
     """
 
     def __init__(self, session_id: SessionId | None, *, queue_max: int) -> None:
         self.session_id = session_id
         self.woken = asyncio.Event()
-        self.has_events = False
+        self.has_events = self.is_urgent = False
         self._lost = False
         self._events: deque[Event] = deque()
         self._reasons: dict[SessionId, VerdictsChanged] = {}
@@ -59,6 +60,7 @@ class EventListener:
         elif self.session_id is None:
             self._events.append(event)
         self.has_events = True
+        self.is_urgent = self.is_urgent or not isinstance(event, KernelMoved)
         self.woken.set()
 
     def put_reasons(self, event: VerdictsChanged, number: int = 0) -> None:
@@ -83,14 +85,14 @@ class EventListener:
 
     def mark_lost(self) -> None:
         """Mark that events may have been lost."""
-        self.has_events = self._lost = True
+        self.has_events = self.is_urgent = self._lost = True
         self.woken.set()
 
     def take(self) -> tuple[list[Event], bool]:
         """The events since the last call, and whether some were lost before them."""
         events, lost = list(self._events), self._lost
         self._events.clear()
-        self.has_events = self._lost = False
+        self.has_events = self.is_urgent = self._lost = False
         return events, lost
 
 
@@ -118,7 +120,7 @@ class EventHub:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def announce(self, sessions: Sequence[SessionRecord]) -> None:
-        """Tell the streams of sessions of one owner that this process has stored.
+        """Notify the streams of sessions of one owner that this process has stored.
 
         The bus delivers their event later, when the scheduler is busy much later.
         """

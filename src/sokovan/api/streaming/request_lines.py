@@ -9,12 +9,17 @@ from starlette.requests import Request
 from sokovan.api.access.request_limits import Buckets
 from sokovan.api.errors import UnsupportedMedia
 from sokovan.domain.errors import quoted
+from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.environment import Clock
-from sokovan.wire.api.batches import LINES_MEDIA
+from sokovan.wire.api.batches import LINES_MEDIA, SESSIONS_MAX
 
 # Lines of a user: so many at once, then so many each second.
 LINES_BURST = 20_000
 LINES_PER_S = 1_000
+# Sessions changed in one transaction: its cost is shared, and other requests do not wait long.
+TOGETHER = 200
+# Of large sessions fewer: they are parsed without a break.
+TOGETHER_BYTES = 256 << 10
 
 
 async def request_lines(request: Request, *, line_max: int) -> AsyncIterator[bytes | None]:
@@ -56,3 +61,34 @@ class LinePace:
         """Return when so many lines of a user may be taken."""
         while wait_s := self._lines.take(user, lines):
             await self._clock.sleep(wait_s)
+
+
+class LineParts:
+    """The lines of a body in parts that are stored together; `unread` are too many."""
+
+    def __init__(self, request: Request, line_max: int) -> None:
+        self._lines = request_lines(request, line_max=line_max)
+        self.unread = 0
+
+    async def __aiter__(self) -> AsyncIterator[list[bytes | None]]:
+        """The parts as they arrive."""
+        part: list[bytes | None] = []
+        read = size = 0
+        async for line in self._lines:
+            if read == SESSIONS_MAX:
+                self.unread += 1
+                continue
+            part.append(line)
+            read += 1
+            size += len(line or b"")
+            if len(part) == TOGETHER or size >= TOGETHER_BYTES:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+
+def too_many(unread: int) -> InvalidRequest:
+    """The problem of lines beyond the most that are read."""
+    problem = f"has {SESSIONS_MAX + unread} lines; the first {SESSIONS_MAX} were read"
+    return InvalidRequest([Problem("body", problem)])

@@ -19,6 +19,8 @@ from sokovan.wire.api.sessions import SessionView
 
 # Sessions read together, so that none waits long for the others.
 READ_TOGETHER = 50
+# Large sessions that are remembered; the clients of some may leave before the session has ended.
+LARGE_KEPT_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +37,28 @@ class WatchedSession:
 
 
 class WatchedSessions:
-    """Reads sessions for the streams that watch them."""
+    """Reads sessions for the streams that watch them.
+
+    Those known to be large are read one by one, so that no other waits for them.
+    """
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
         self._reads: BatchReader[SessionId, WatchedSession] = BatchReader(self._read, at_most=READ_TOGETHER)
+        self._long_reads: BatchReader[SessionId, WatchedSession] = BatchReader(self._read, at_most=1)
+        self._large: dict[SessionId, None] = {}
 
     async def current(self, session_id: SessionId) -> WatchedSession:
         """The session as it is now. Raises ObjectNotFound."""
-        found = (await self._reads.get([session_id]))[session_id]
+        reads = self._long_reads if session_id in self._large else self._reads
+        found = (await reads.get([session_id]))[session_id]
+        self._large.pop(session_id, None)
         if found is None:
             raise ObjectNotFound(what="session", name=session_id)
+        if found.is_large and not found.is_final:
+            self._large[session_id] = None
+            if len(self._large) > LARGE_KEPT_MAX:
+                del self._large[next(iter(self._large))]
         return found
 
     async def _read(self, ids: Sequence[SessionId]) -> dict[SessionId, WatchedSession]:
@@ -55,7 +68,7 @@ class WatchedSessions:
 
         began_ms = self._clock.monotonic_ms()
         found = await self._store.read(work)
-        took_ms = self._clock.monotonic_ms() - began_ms
+        took_ms = max(1, self._clock.monotonic_ms() - began_ms)
         return {
             record.session_id: WatchedSession(
                 event=sse("session", view, event_id=str(record.version)),

@@ -109,6 +109,7 @@ def history(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
 def drain(name: str, /, *, reason: str = "", dry_run: Flag = False, server: ServerOptions = DEFAULT_SERVER) -> int:
     """Stop scheduling on an agent; running kernels continue.
 
+    Replicas of deployments move to other agents, where there is room.
     With --dry-run, the sessions with kernels there and the room that is left in its
     scaling group are shown, and nothing is changed.
 
@@ -144,7 +145,8 @@ def impact_lines(found: AgentImpactView) -> Iterator[str]:
     before = f"{found.group_agents_after} of {found.group_agents} agents"
     yield f"scaling group {found.scaling_group} keeps {before}, free: {free}"
     for one in found.sessions:
-        yield f"  {one.name} of {one.user}: {one.kernels} of {one.size} kernels"
+        moves = "; it moves: it ends after another replica serves elsewhere" if one.moves else ""
+        yield f"  {one.name} of {one.user}: {one.kernels} of {one.size} kernels{moves}"
     if found.left_out:
         yield f"  ... and {found.left_out} more sessions"
 

@@ -29,7 +29,7 @@ def apply(
     dry_run: Flag = False,
     server: ServerOptions = DEFAULT_SERVER,
 ) -> int:
-    """Replace the topology by that of a file.
+    """Replace the topology with that of a file.
 
     Sessions whose hard topology constraint the new topology does not meet are
     reported; they keep running.

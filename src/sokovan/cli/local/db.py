@@ -40,10 +40,10 @@ def check(store: str | None, *, json: bool) -> int:
     return OK if state.current else FAILED
 
 
-def rotate_key(data: str | None) -> int:
+def rotate_key(data: Path | None) -> int:
     """Add a key for secret variables and return the exit code."""
     try:
-        path, name = rotate_secret_key(data_home(os.environ) if data is None else Path(data))
+        path, name = rotate_secret_key(data_home(os.environ) if data is None else data)
     except SokovanError as error:
         print_error(error, as_object=False)
         return FAILED

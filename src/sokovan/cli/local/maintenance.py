@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -110,7 +111,7 @@ def check(*, store: StoreUrl = None, json: AsJson = False) -> int:
     return run(store, json=json)
 
 
-def rotate_key(*, data: Annotated[str | None, Parameter(help="Data folder of the server.")] = None) -> int:
+def rotate_key(*, data: Annotated[Path | None, Parameter(help="Data folder of the server.")] = None) -> int:
     """Add a new key for secret variables.
 
     New sessions are encrypted with it; earlier keys still decrypt. The last 16
@@ -119,6 +120,7 @@ def rotate_key(*, data: Annotated[str | None, Parameter(help="Data folder of the
 
     For example:
       sokovan db rotate-key
+      sokovan db rotate-key --data /srv/sokovan
     """
     from sokovan.cli.local.db import rotate_key as run  # noqa: PLC0415  # its modules load only here
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +15,9 @@ from cyclopts import Parameter
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.local.dashboard import DASHBOARD, Opening, opened
+from sokovan.cli.local.fake_fleet import fake_fleet
 from sokovan.cli.local.setting_options import NO_SETTINGS, SettingOptions
 from sokovan.cli.output import print_data, print_status
-
-_FLEET = re.compile(r"([0-9]{1,6})x([0-9]{1,4})", re.ASCII)
 
 
 @Parameter(name="*")
@@ -102,7 +100,7 @@ def up(
     """
     if background.detach + background.install_service + background.uninstall_service > 1:
         raise usage_error("--detach, --install-service and --uninstall-service exclude each other", hint="use one")
-    agents = _fleet(fake)
+    agents = fake_fleet(fake)
     if background.uninstall_service:
         return _uninstall()
     from sokovan.entrypoints.embedded.data_folder import data_home, server_of  # noqa: PLC0415  # beside its one use
@@ -220,12 +218,3 @@ def _uninstall() -> int:
     path = uninstall(os.environ)
     print_status(f"stopped {UNIT} and removed {path}" if path else "there is no service to remove")
     return OK
-
-
-def _fleet(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    found = _FLEET.fullmatch(text)
-    if found is None or int(found[1]) == 0:
-        raise usage_error(f"--fake {text[:60]!r} is not AGENTSxGPUS", hint="use --fake 64x8")
-    return int(found[1]), int(found[2])

@@ -23,6 +23,9 @@ from sokovan.domain.records import (
 )
 from sokovan.domain.session import SessionSpec
 
+# Sessions that readers of many ask for at a time.
+PAGE = 500
+
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
@@ -284,6 +287,12 @@ class SessionRepository(Protocol):
 
     async def users_of(self, session_ids: Sequence[SessionId]) -> Mapping[SessionId, str]:
         """The users of sessions, as far as these exist, the oldest session first."""
+
+    async def waiting_users(self) -> Mapping[SessionId, str]:
+        """The users of all PENDING sessions, the oldest session first."""
+
+    async def ended_holding(self) -> Sequence[SessionId]:
+        """The sessions that have ended while kernels of them still hold slots, by id."""
 
     async def changed(self, since: int | None) -> tuple[int, Mapping[SessionId, int]]:
         """The next change marker, and the sessions written since marker `since`.

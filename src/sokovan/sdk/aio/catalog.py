@@ -75,6 +75,17 @@ class AsyncCatalog(Generic[B]):
         await self._connection.send(self._kind.delete(name))
 
 
+class AsyncBookings(AsyncCatalog[BookingBody]):
+    """Bookings of agents, and maintenance windows."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        super().__init__(connection, BOOKINGS)
+
+    async def create(self, body: BookingBody) -> BookingBody:
+        """Create one. Raises Refused, code `already-exists`, if its name is in use."""
+        return await self._connection.send(self._kind.create(body))
+
+
 class AsyncImageCatalog:
     """Images, each for one architecture."""
 
@@ -138,9 +149,9 @@ class AsyncAgents:
         self._connection = connection
 
     @cached_property
-    def bookings(self) -> AsyncCatalog[BookingBody]:
+    def bookings(self) -> AsyncBookings:
         """Bookings of agents, and maintenance windows."""
-        return AsyncCatalog(self._connection, BOOKINGS)
+        return AsyncBookings(self._connection)
 
     def list(self) -> AsyncIterator[AgentView]:
         """List all."""

@@ -124,7 +124,7 @@ class AsyncRollouts:
         self._connection = connection
 
     async def promote(self, ref: str) -> DeploymentView:
-        """Let the rollout go on to the whole deployment."""
+        """Promote the canary to the whole deployment."""
         return await self._connection.send(deployment_calls.promote(ref))
 
     async def rollback(self, ref: str, *, revision: int | None = None) -> DeploymentView:

@@ -12,11 +12,11 @@ from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import session_calls
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import READS, STREAMS, OnRetry
-from sokovan.sdk.core.session_calls import SessionListOptions, SessionOrderOptions
+from sokovan.sdk.core.session_calls import TOGETHER, SessionListOptions, SessionOrderOptions
 from sokovan.sdk.core.states import ENDED, checked_state, reached, still_waiting
 from sokovan.sdk.core.streams.followers import LogFollower, LogOptions, LogPiece, SessionFollower
 from sokovan.sdk.errors import StillWaiting
-from sokovan.wire.api.batches import BatchItemView
+from sokovan.wire.api.batches import BatchItemView, StopItemView
 from sokovan.wire.api.sessions import (
     HistoryView,
     KernelView,
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from sokovan.sdk.aio.execution import AsyncExecution
     from sokovan.sdk.core.exec_frames import Terminal
     from sokovan.wire.api.explanations import PlanView, SessionMetricsView, WaitingView, WhyView
-
-
-# Sessions per request of a batch: enough that a request costs little, and it is answered within seconds.
-TOGETHER = 2_000
 
 
 class AsyncSessions:
@@ -61,6 +57,17 @@ class AsyncSessions:
         while chunk := list(islice(waiting, TOGETHER)):
             call = session_calls.submit_many(chunk, key=session_calls.part_key(key, len(items)))
             items += (await self._connection.send(call)).items
+        return items
+
+    async def stop_many(self, refs: Iterable[str], *, forced: bool = False) -> list[StopItemView]:
+        """Mark many sessions for termination, thousands in a request; in order.
+
+        Each is judged for itself: one that is refused, as is the name of an array, has a
+        `problem`. May be repeated.
+        """
+        waiting, items = iter(refs), list[StopItemView]()
+        while chunk := list(islice(waiting, TOGETHER)):
+            items += (await self._connection.send(session_calls.stop_many(chunk, forced=forced))).items
         return items
 
     async def plan(self, body: SessionBody) -> PlanView:

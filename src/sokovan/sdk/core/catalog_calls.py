@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
@@ -75,6 +75,10 @@ class CatalogKind(Generic[B]):
         """Create or replace one; the body has its name."""
         path = api_path(self.path, str(getattr(body, "name", "")))
         return Call(method="PUT", path=path, answer=self.body, body=sparse(body))
+
+    def create(self, body: B) -> Call[B]:
+        """Create one, and replace none."""
+        return replace(self.put(body), query={"replace": "false"}, repeatable=False)
 
     def delete(self, name: str, **parameters: str | None) -> Call[Nothing]:
         """Delete one."""

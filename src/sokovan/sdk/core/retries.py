@@ -35,7 +35,7 @@ class RetryRule:
 
 # Reads give up within seconds.
 READS = RetryRule()
-# What must not happen twice is tried once.
+# Requests that must not happen twice are tried once.
 ONCE = RetryRule(attempts_max=1)
 # Streams survive a restart of the server.
 STREAMS = RetryRule(attempts_max=60, first_s=0.2, longest_s=2.0, total_s=60.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import msgspec
 
 from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query, query, sparse
-from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, BatchView
+from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, STOP_PATH, BatchView, StopBody, StopView
 from sokovan.wire.api.sessions import (
     HistoryView,
     KernelPage,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 KEY_HEADER = "Idempotency-Key"
 # Of an idempotency key.
 KEY_MAX = 128
+# Sessions per request of a batch: enough that a request costs little, and it is answered within seconds.
+TOGETHER = 2_000
 
 
 class SessionListOptions(TypedDict, total=False):
@@ -125,6 +127,18 @@ def get(ref: str) -> Call[SessionView]:
 def stop(ref: str, *, forced: bool = False) -> Call[SessionView]:
     """Mark a session for termination; idempotent."""
     return Call(method="DELETE", path=api_path("sessions", ref), answer=SessionView, query=query({"forced": forced}))
+
+
+def stop_many(refs: Sequence[str], *, forced: bool = False) -> Call[StopView]:
+    """Mark sessions for termination in one request, one per line; idempotent."""
+    return Call(
+        method="POST",
+        path=STOP_PATH,
+        content=b"\n".join(msgspec.json.encode(StopBody(session=ref)) for ref in refs),
+        headers={"Content-Type": LINES_MEDIA},
+        answer=StopView,
+        query=query({"forced": forced}),
+    )
 
 
 def cancel(ref: str) -> Call[SessionView]:

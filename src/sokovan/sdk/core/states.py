@@ -17,6 +17,7 @@ STATES = (
     "TERMINATED",
     "CANCELLED",
 )
+PENDING = STATES[0]
 FINAL = frozenset({"TERMINATED", "CANCELLED"})
 # A pseudo-state for `wait`: any final state.
 ENDED = "ENDED"

@@ -83,7 +83,9 @@ _ROLLOUT = {
     "strategy": Field("strategy", *chosen("rolling", "blue-green", "canary"), "how an update proceeds"),
     "surge": Field("surge", fields.number, _COUNT, "replicas above the desired number"),
     "unavailable": Field("unavailable", fields.number, _COUNT, "replicas below it"),
-    "whenFull": Field("when_full", *chosen("replace", "wait", "fail"), "without room for more"),
+    "whenFull": Field(
+        "when_full", *chosen("replace", "wait", "fail"), "action if there is no room for additional replicas"
+    ),
     "steps": Field(
         "steps",
         fields.list_of(fields.number, what="percentages"),

@@ -76,6 +76,17 @@ class Catalog(Generic[B]):
         self._connection.send(self._kind.delete(name))
 
 
+class Bookings(Catalog[BookingBody]):
+    """Bookings of agents, and maintenance windows."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, BOOKINGS)
+
+    def create(self, body: BookingBody) -> BookingBody:
+        """Create one. Raises Refused, code `already-exists`, if its name is in use."""
+        return self._connection.send(self._kind.create(body))
+
+
 class ImageCatalog:
     """Images, each for one architecture."""
 
@@ -139,9 +150,9 @@ class Agents:
         self._connection = connection
 
     @cached_property
-    def bookings(self) -> Catalog[BookingBody]:
+    def bookings(self) -> Bookings:
         """Bookings of agents, and maintenance windows."""
-        return Catalog(self._connection, BOOKINGS)
+        return Bookings(self._connection)
 
     def list(self) -> Iterator[AgentView]:
         """List all."""

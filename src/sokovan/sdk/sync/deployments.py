@@ -123,7 +123,7 @@ class Rollouts:
         self._connection = connection
 
     def promote(self, ref: str) -> DeploymentView:
-        """Let the rollout go on to the whole deployment."""
+        """Promote the canary to the whole deployment."""
         return self._connection.send(deployment_calls.promote(ref))
 
     def rollback(self, ref: str, *, revision: int | None = None) -> DeploymentView:

@@ -185,7 +185,10 @@ class WhatIfView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentImpactSession:
-    """A session with kernels on an agent: how many of its kernels are there."""
+    """A session with kernels on an agent: how many of its kernels are there.
+
+    One that `moves` is a replica: it ends after another one serves on another agent.
+    """
 
     id: str
     name: str
@@ -194,6 +197,7 @@ class AgentImpactSession:
     status: str
     kernels: int
     size: int
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

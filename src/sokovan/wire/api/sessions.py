@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from sokovan.wire.api.bodies import Amount, StrictBody
+from sokovan.wire.api.explanations import EvictionView
 
 SessionType = Literal["interactive", "batch", "inference", "system"]
 # The default seconds between the request to stop and the forced end.
@@ -91,24 +92,21 @@ class RetryBody(StrictBody):
 class SessionBody(StrictBody):
     """A request for a session.
 
-    Either `size` equal kernels, one main kernel and the others, or `groups`. `topology`
-    is `hard`, `soft`, or one of them with the highest tier: `hard:rack`, `soft:2`. `where` are
-    conditions on labels of agents: `zone in (a, b)`, `nvme exists`. `affinity` and
-    `anti_affinity` name labels of other sessions of the group: `app=db`, `app=db within rack`.
-    `workdir` is a folder of the agent, in which the kernels run and which they may change;
-    by default each has an empty folder of its own. `upload` is the id of an upload of the
-    caller; the kernels of the session run in a copy of it, one per agent. With `array`, one
-    session per index: `0-999%50`, `1,3,7-9`, `0-100:10`. With `gates`, names of scheduling
-    gates, the session is held until all of them are released. `nominated` is the agent that
-    is preferred if it has room. `preemptible` says whether others may evict the session,
-    `preemption` whether it may evict others. `on_preempt` says whether it waits again after it
-    was evicted; batch sessions do by default, others end. It runs on the agents of `booking`, if it
-    names one. It should have ended at `deadline`: the scheduler `deadline` starts sessions in time for
-    it. With `borrow` it may run on what a queue is guaranteed and does not use, and is recalled
-    when the queue needs it. With `migratable` it may be moved to other agents, where it starts
-    again. It saves its work every `checkpoint` or more often, so that an eviction costs no
-    more than that. `secrets` are variables of all kernels whose values
-    are stored encrypted until the session ends, and never shown.
+    Either `size` equal kernels, one main kernel and the others, or `groups`. `topology` is `hard`, `soft`, or
+    one of them with the highest tier: `hard:rack`, `soft:2`. `where` are conditions on labels of agents: `zone
+    in (a, b)`, `nvme exists`. `affinity` and `anti_affinity` name labels of other sessions of the group:
+    `app=db`, `app=db within rack`. `workdir` is a folder of the agent, in which the kernels run and which they
+    may change; by default each has an empty folder of its own. `upload` is the id of an upload of the caller;
+    the kernels of the session run in a copy of it, one per agent. With `array`, one session per index:
+    `0-999%50`, `1,3,7-9`, `0-100:10`. With `gates`, names of scheduling gates, the session is held until all of
+    them are released. `nominated` is the agent that is preferred if it has room. `preemptible` says whether
+    others may evict the session, `preemption` whether it may evict others. `on_preempt` says whether it waits
+    again after it was evicted; batch sessions do by default, others end. It runs on the agents of `booking`, if
+    it names one. It should have ended at `deadline`: the scheduler `deadline` starts sessions in time for it.
+    With `borrow` it may run on what a queue is guaranteed and does not use, and is recalled when the queue
+    needs it. With `migratable` it may be moved to other agents, where it starts again. It saves its work every
+    `checkpoint` or more often, so that an eviction costs no more than that. `secrets` are variables of all
+    kernels whose values are stored encrypted until the session ends, and never shown.
     """
 
     name: str | None = None
@@ -257,27 +255,6 @@ class KernelView:
     priority: int = 0
     nominated: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionView:
-    """The receipt of an eviction: for whom, how many kernels, and the lost work.
-
-    `lost_slot_s` counts from the last checkpoint that was `reported`, of `step`, or from the start, to
-    the end; until `ended_at` it is an estimate. `for_session` is empty if it is another user's.
-    """
-
-    number: int
-    action: str
-    at: str
-    for_session: str
-    kernels: int
-    whole: bool
-    lost_slot_s: int
-    reported: bool
-    ends_by: str
-    ended_at: str | None = None
-    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

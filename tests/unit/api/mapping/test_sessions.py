@@ -90,13 +90,14 @@ def test_every_option_of_a_request_is_shown_but_no_value_of_a_variable() -> None
 
 def test_evictions_are_shown_and_takers_of_other_users_are_not_named() -> None:
     made = record()
-    mine = replace(receipt(1_000_000), for_user=made.spec.owner.user).ended(1_005_000, None)
-    other = replace(receipt(2_000_000, 2), for_user="somebody else")
+    mine = replace(receipt(1_000_000), for_user=made.spec.owner.user, for_name="urgent").ended(1_005_000, None)
+    other = replace(receipt(2_000_000, 2), for_user="somebody else", for_name="secret", saves_every_s=60)
     view = session_view(replace(made, evictions=(mine, other), checkpoint_ms=5_000))
     assert [(one.number, one.for_session, one.lost_slot_s) for one in view.evictions] == [
         (1, "taker", 210),
         (2, "", 200),
     ]
+    assert [(one.for_name, one.saves_every_s) for one in view.evictions] == [("urgent", None), ("", 60)]
     assert [one.ended_at for one in view.evictions] == ["1970-01-01T00:16:45.000Z", None]
     assert view.checkpoint_at == "1970-01-01T00:00:05.000Z"
 

@@ -32,6 +32,7 @@ GET /api/v1/whoami
 GET /api/v1/health
 POST /api/v1/sessions
 POST /api/v1/sessions:batch
+POST /api/v1/sessions:stop
 GET /api/v1/sessions
 POST /api/v1/sessions/plan
 GET /api/v1/sessions/waiting

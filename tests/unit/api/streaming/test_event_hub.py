@@ -14,8 +14,9 @@ from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming import event_hub
 from sokovan.api.streaming.event_hub import EventHub, EventListener
 from sokovan.domain.arrays import read_array
-from sokovan.domain.events import AgentEnrolled, Event, SessionMoved, SessionsSubmitted, VerdictsChanged
-from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, SessionMoved, SessionsSubmitted, VerdictsChanged
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.ports.events import Delivery, Subscription
 from sokovan.testing.clock import VirtualClock
@@ -33,6 +34,27 @@ def moved(session_id: SessionId) -> Event:
 
 def hub_on(clock: VirtualClock, bus: InProcessEventBus | None = None, **limits: int) -> EventHub:
     return EventHub(bus or InProcessEventBus(clock), clock=clock, ids=SortableIds(clock), limits=StreamLimits(**limits))
+
+
+def test_all_but_moves_of_kernels_is_urgent() -> None:
+    started = KernelMoved(
+        at_ms=0,
+        kernel_id=KernelId("k1"),
+        session_id=S1,
+        before=KernelStatus.CREATING,
+        after=KernelStatus.RUNNING,
+        trigger="started",
+    )
+    hub = hub_on(VirtualClock())
+    with hub.listening("k", S1) as one:
+        hub.dispatch(Delivery((started,)))
+        assert (one.has_events, one.is_urgent) == (True, False)
+        hub.dispatch(Delivery((moved(S1), started)))
+        assert one.is_urgent
+        one.take()
+        assert (one.has_events, one.is_urgent) == (False, False)
+        hub.dispatch(Delivery(lost=True))
+        assert one.is_urgent
 
 
 def test_a_listener_of_a_session_hears_of_it_alone() -> None:

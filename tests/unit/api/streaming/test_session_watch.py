@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from sokovan.api.mapping.sessions import KERNELS_SHOWN
+from sokovan.api.streaming import session_watch
 from sokovan.api.streaming.session_watch import WatchedSessions
 from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import SessionId
@@ -55,3 +57,38 @@ async def test_a_session_that_is_gone_is_not_found() -> None:
         watched = WatchedSessions(cluster.store, cluster.store.database.clock)
         with pytest.raises(ObjectNotFound):
             await watched.current(SessionId("gone"))
+
+
+async def test_only_so_many_large_sessions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_watch, "LARGE_KEPT_MAX", 2)
+    async with StoredCluster.open() as cluster:
+        names = [SessionId(name) for name in ("one", "two", "three")]
+        for name in names:
+            await cluster.submit(name, kernels=KERNELS_SHOWN + 1)
+        watched = WatchedSessions(cluster.store, cluster.store.database.clock)
+        for name in (*names[:2], names[0], names[2]):
+            assert (await watched.current(name)).is_large
+        assert set(watched._large) == {names[0], names[2]}, "the one that was read longest ago is forgotten"
+
+
+async def test_no_watcher_waits_for_a_large_session_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with StoredCluster.open() as cluster:
+        large = (await cluster.submit("large", kernels=KERNELS_SHOWN + 1)).session_id
+        small = (await cluster.submit("small")).session_id
+        watched = WatchedSessions(cluster.store, cluster.store.database.clock)
+        assert (await watched.current(large)).is_large
+        read, begun, go_on = cluster.store.read, asyncio.Event(), asyncio.Event()
+
+        async def slow_at_first(work: Any) -> Any:
+            if not begun.is_set():
+                begun.set()
+                await go_on.wait()
+            return await read(work)
+
+        monkeypatch.setattr(cluster.store, "read", slow_at_first)
+        waiting = asyncio.ensure_future(watched.current(large))
+        await begun.wait()
+        assert not (await watched.current(small)).is_large
+        assert not waiting.done()
+        go_on.set()
+        assert (await waiting).is_large

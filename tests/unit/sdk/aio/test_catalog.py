@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from sokovan.sdk.aio.catalog import AsyncAgents, AsyncCatalog, AsyncHyperNodes, AsyncImageCatalog, AsyncKeys
+from sokovan.sdk.aio.catalog import (
+    AsyncAgents,
+    AsyncBookings,
+    AsyncCatalog,
+    AsyncHyperNodes,
+    AsyncImageCatalog,
+    AsyncKeys,
+)
 from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core.catalog_calls import QUEUES
-from sokovan.sdk.sync.catalog import Agents, Catalog, HyperNodes, ImageCatalog, Keys
-from sokovan.wire.api.fleet import QueueBody
+from sokovan.sdk.sync.catalog import Agents, Bookings, Catalog, HyperNodes, ImageCatalog, Keys
+from sokovan.wire.api.fleet import BookingBody, QueueBody
 from sokovan.wire.api.topology import TierBody, TopologyBody
 from tests.unit.sdk.agent_views import AGENT
 from tests.unit.sdk.fake_server import ENDPOINT, FakeClock, FakeServer, ok
@@ -18,6 +25,7 @@ QUEUE = QueueBody(name="research", weight=3)
 def test_the_names_are_those_of_the_sync_client() -> None:
     pairs = [
         (AsyncCatalog, Catalog),
+        (AsyncBookings, Bookings),
         (AsyncImageCatalog, ImageCatalog),
         (AsyncAgents, Agents),
         (AsyncKeys, Keys),
@@ -39,6 +47,14 @@ async def test_objects_are_read_and_written() -> None:
     assert await AsyncAgents(connection).drain("gpu2") == AGENT
     assert (await AsyncKeys(connection).create("ada")).token.startswith("sk-")
     assert len(server.requests) == 5
+
+
+async def test_a_booking_is_created_once_or_replaced() -> None:
+    booking = BookingBody(name="demo", starts_at="2030-01-31T18:00:00Z", ends_at="2030-01-31T20:00:00Z")
+    server = FakeServer(ok(booking), ok(booking))
+    bookings = AsyncBookings(AsyncConnection(ENDPOINT, transport=server.async_transport(), environment=FakeClock()))
+    assert await bookings.create(booking) == await bookings.put(booking) == booking
+    assert [request.url.query for request in server.requests] == [b"replace=false", b""]
 
 
 async def test_the_topology_is_read_replaced_and_removed() -> None:

@@ -9,7 +9,7 @@ from sokovan.sdk.aio.sessions import AsyncKernels, AsyncSessions
 from sokovan.sdk.core.streams.followers import LogOptions
 from sokovan.sdk.errors import NeverReached, StillWaiting
 from sokovan.sdk.sync.sessions import Kernels, Sessions
-from sokovan.wire.api.batches import BatchItemView, BatchView
+from sokovan.wire.api.batches import BatchItemView, BatchView, StopItemView, StopView
 from sokovan.wire.api.sessions import LogChunk, SessionBody
 from tests.unit.sdk.fake_server import ENDPOINT, CannedResponse, FakeClock, FakeServer, ok, stream
 from tests.unit.sdk.signatures import signatures
@@ -104,3 +104,12 @@ async def test_many_sessions_are_sent_in_few_requests_with_keys_of_their_own(mon
     assert first.content == b'{"command":["a"]}\n{"command":["b"]}'
     assert (first.headers["content-type"], first.headers["idempotency-key"]) == ("application/x-ndjson", "k-0")
     assert last.headers["idempotency-key"] == "k-2"
+
+
+async def test_many_sessions_are_stopped_in_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sokovan.sdk.aio.sessions.TOGETHER", 2)
+    two = StopView(items=[StopItemView(id="a"), StopItemView(id="b")], accepted=2, refused=0)
+    sessions, _, server = opened(ok(two), ok(StopView(items=[StopItemView(id="c")], accepted=1, refused=0)))
+    assert [item.id for item in await sessions.stop_many(iter("abc"), forced=True)] == ["a", "b", "c"]
+    assert server.lines == ["POST /api/v1/sessions:stop?forced=true"] * 2
+    assert server.requests[0].content == b'{"session":"a"}\n{"session":"b"}'

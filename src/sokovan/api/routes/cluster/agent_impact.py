@@ -29,7 +29,7 @@ async def agent_impact(unit: UnitOfWork, name: str, action: str) -> AgentImpactV
     others = [one for one in group if one.info.schedulable and one.info.agent_id != info.agent_id]
     # To undrain an agent also clears why it fails.
     opens = after is AgentStatus.ALIVE and (action == UNDRAIN or info.schedulable)
-    sessions, left_out, kernels = await _sessions(unit, record)
+    sessions, left_out, kernels = await _sessions(unit, record, drains=after is AgentStatus.DRAINING)
     return AgentImpactView(
         agent=info.agent_id,
         action=action,
@@ -52,7 +52,7 @@ def _free(agents: Sequence[AgentRecord], own: ResourceSlot) -> ResourceSlot:
     return total([*(one.info.free_slots for one in agents), own])
 
 
-async def _sessions(unit: UnitOfWork, agent: AgentRecord) -> tuple[list[AgentImpactSession], int, int]:
+async def _sessions(unit: UnitOfWork, agent: AgentRecord, *, drains: bool) -> tuple[list[AgentImpactSession], int, int]:
     """The sessions with kernels on an agent, how many more there are, and the kernels."""
     on_agent = await unit.ledger.kernels_on(agent.info.agent_id)
     kernels = Counter(SessionId(one.session_id) for one in on_agent)
@@ -67,6 +67,7 @@ async def _sessions(unit: UnitOfWork, agent: AgentRecord) -> tuple[list[AgentImp
             status=one.status.value,
             kernels=kernels[one.session_id],
             size=one.spec.size,
+            moves=drains and one.spec.replica is not None,
         )
         for one in found
     ]

@@ -13,7 +13,7 @@ from sokovan.api.mapping.agent_actions import UNDRAIN, requested_transition
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.mapping.sessions import history_line
 from sokovan.api.operations import ApiOperation, body_of, json_response
-from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, name_after, page_by_name, page_response
 from sokovan.api.routes.cluster.agent_impact import agent_impact
 from sokovan.api.routes.parameters import DryRun, InScalingGroup, Name
 from sokovan.domain.owners.access import Action, ObjectKind
@@ -62,8 +62,7 @@ class AgentRoutes:
         found = await self._store.read(lambda unit: unit.fleet.all(scaling_group=group, after=after, limit=limit + 1))
         page, following = page_by_name(found, lambda one: one.info.agent_id, limit=limit, cursor=cursor)
         states = await self._agents.fresh()
-        items = [self._view(request, one, states.get(one.info.agent_id)) for one in page]
-        return json_response(AgentPage(items=items, next=following))
+        return await page_response((self._view(request, one, states.get(one.info.agent_id)) for one in page), following)
 
     async def show(self, request: Request, name: Name) -> Response:
         """Show an agent."""

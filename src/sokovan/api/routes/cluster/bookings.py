@@ -5,18 +5,22 @@ A booking is accepted only if it can be met. Users do not see who else may use i
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
-from dataclasses import replace
+import dataclasses
+from collections.abc import Collection
 
-from sokovan.api.access.authentication import AuthenticatedPrincipal
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
+from sokovan.api.access.bookings import agent_uses, require_known_owners
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.fleet import booking_of, booking_view
 from sokovan.api.mapping.times import time_text
 from sokovan.api.operations import ApiOperation
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
+from sokovan.api.routes.parameters import Name, Replace
 from sokovan.domain.cluster.booking import (
     BOOKINGS_MAX,
-    AgentUse,
     Booking,
     BookingKind,
     agents_in_use,
@@ -24,19 +28,12 @@ from sokovan.domain.cluster.booking import (
     earliest_start,
 )
 from sokovan.domain.errors import BookingConflict, Conflict, InvalidSpec, ObjectNotFound
-from sokovan.domain.lifecycle.kernel import HOLDS_SLOTS
-from sokovan.domain.lifecycle.session import SESSION, SessionStatus
 from sokovan.domain.owners.access import Action, ObjectKind, role_may
-from sokovan.domain.records import SessionRecord
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.topology_changes import TopologyState, topology_state
-from sokovan.ports.repositories.sessions import SessionFilter
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import BookingBody, BookingPage
-
-_PAGE = 500
-_LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
 
 
 async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
@@ -50,7 +47,7 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
         return booking
     state = await topology_state(unit)
     known = [(one, booked_agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
-    busy = agents_in_use(booking, [use async for use in _uses(unit)], known)
+    busy = agents_in_use(booking, [use async for use in agent_uses(unit)], known)
     groups: dict[str, dict[str, ResourceSlot]] = {}
     for one in state.agents:
         if one.info.schedulable and one.info.agent_id not in busy:
@@ -58,26 +55,27 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
     for _, candidates in sorted(groups.items()):
         chosen = agents_with(booking.slots, candidates)
         if chosen:
-            return replace(booking, agents=chosen)
+            return dataclasses.replace(booking, agents=chosen)
     problem = f"the agents of no scaling group that are free then have {format_slots(booking.slots)}"
     raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint="choose another time, or less")
 
 
 async def permit_booking(
-    unit: UnitOfWork, _principal: AuthenticatedPrincipal, booking: Booking | None, _before: Booking | None
+    unit: UnitOfWork, _principal: AuthenticatedPrincipal, booking: Booking | None, before: Booking | None
 ) -> None:
-    """Reject a booking whose agents are in use or booked at its time.
+    """Reject a booking that cannot be met, or for owners that do not exist.
 
     Raises BookingConflict, InvalidSpec, ObjectNotFound.
     """
     if booking is None:
         return
     _require_sensible(booking, unit.now_ms)
+    await require_known_owners(unit, booking, before)
     others = [one for one in await unit.catalog.all(Booking) if one.name != booking.name]
     await _make_room(unit, others)
     state = await topology_state(unit)
     live = [one for one in others if one.to_ms > unit.now_ms]
-    uses = [use async for use in _uses(unit)]
+    uses = [use async for use in agent_uses(unit)]
     agents = booked_agents(booking, state, required=True)
     known = [(one, booked_agents(one, state)) for one in live]
     starts_ms, reason = earliest_start(booking, agents, uses, known)
@@ -94,7 +92,7 @@ def _require_sensible(booking: Booking, now_ms: int) -> None:
     if booking.to_ms <= now_ms:
         raise InvalidSpec(what=what, field="ends_at", value=time_text(booking.to_ms), problem="is in the past")
     if booking.kind is BookingKind.BOOKING and not (booking.users or booking.groups or booking.queues):
-        problem = "nobody may use it: name users, groups or queues"
+        problem = "it has no users: name users, groups or queues"
         raise InvalidSpec(what=what, field="users", value=booking.users, problem=problem)
 
 
@@ -124,28 +122,6 @@ def booked_agents(booking: Booking, state: TopologyState, *, required: bool = Fa
     return ()
 
 
-async def _uses(unit: UnitOfWork) -> AsyncIterator[AgentUse]:
-    """The sessions on agents, page by page."""
-    after: int | None = None
-    while page := await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=_PAGE, after=after):
-        for session in page:
-            for use in _uses_of(session, unit.now_ms):
-                yield use
-        after = page[-1].place
-
-
-def _uses_of(session: SessionRecord, now_ms: int) -> Iterator[AgentUse]:
-    limit_s, running = session.spec.time_limit_s, session.status is SessionStatus.RUNNING
-    since_ms = session.since_ms if running else now_ms
-    leaves = session.status is SessionStatus.TERMINATING
-    ends_ms = None if limit_s is None else since_ms + (limit_s + session.spec.stop_grace_s) * 1000
-    if leaves:
-        ends_ms = session.since_ms + session.spec.stop_grace_s * 1000
-    for kernel in session.kernels:
-        if kernel.status in HOLDS_SLOTS and kernel.agent_id is not None:
-            yield AgentUse(str(kernel.agent_id), session.spec.name or str(session.session_id), ends_ms)
-
-
 def without_strangers(principal: AuthenticatedPrincipal, booking: Booking) -> Booking:
     """The booking as the caller may see it.
 
@@ -155,7 +131,9 @@ def without_strangers(principal: AuthenticatedPrincipal, booking: Booking) -> Bo
     if role_may(subject, Action.CHANGE, ObjectKind.BOOKING):
         return booking
     users = tuple(user for user in booking.users if user == subject.user)
-    return replace(booking, users=users, groups=tuple(one for one in booking.groups if one in subject.groups))
+    return dataclasses.replace(
+        booking, users=users, groups=tuple(one for one in booking.groups if one in subject.groups)
+    )
 
 
 BOOKINGS = Resource(
@@ -172,6 +150,18 @@ BOOKINGS = Resource(
 )
 
 
+class BookingRoutes(CatalogRoutes[Booking, BookingBody]):
+    """Routes of bookings, which may be created only."""
+
+    def __init__(self, context: ApiContext) -> None:
+        super().__init__(context, BOOKINGS)
+
+    async def put(self, request: Request, name: Name, replace: Replace = True) -> Response:  # noqa: FBT002  # a parameter of the query
+        """Create or replace a booking; administrators only."""
+        body = self._body(request, name)
+        return await self._store_item(principal_of(request.scope), body, name, replace=replace)
+
+
 def booking_operations(context: ApiContext) -> list[ApiOperation]:
     """The operations on bookings."""
-    return CatalogRoutes(context, BOOKINGS).operations()
+    return BookingRoutes(context).operations()

@@ -12,13 +12,12 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.topology import fleet_view, measured_fleet
-from sokovan.api.operations import ApiOperation, json_response
+from sokovan.api.operations import ApiOperation
+from sokovan.api.pagination import encoded_fields, yield_to_others
 from sokovan.api.request_bodies import JSON_MEDIA
-from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.access import Ownership, session_scope
 from sokovan.domain.records import AgentRecord, HeldDevice
 from sokovan.orchestrator.topology_changes import topology_state
-from sokovan.ports.agent_states import AgentState
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import FleetView
 
@@ -46,7 +45,7 @@ class FleetRoutes:
         dependencies = context.dependencies
         self._store, self._clock, self._gateway = dependencies.store, dependencies.clock, dependencies.gateway
         self._agents = dependencies.agents
-        self._reading, self._state = asyncio.Lock(), None
+        self._reading, self._encoding, self._state = asyncio.Lock(), asyncio.Lock(), None
 
     _state: FleetState | None
 
@@ -61,13 +60,20 @@ class FleetRoutes:
         """
         scope = session_scope(principal_of(request.scope).subject)
         state = await self._current()
-        body = state.bodies.get(scope)
-        if body is None:
-            body = state.bodies[scope] = bytes(json_response(self._view(state, scope, await self._agents.fresh())).body)
+        async with self._encoding:
+            body = state.bodies.get(scope)
+            if body is None:
+                body = state.bodies[scope] = await self._body(state, scope)
         return Response(body, media_type=JSON_MEDIA)
 
-    def _view(self, state: FleetState, scope: Ownership, states: Mapping[AgentId, AgentState]) -> FleetView:
-        view = fleet_view(
+    async def _body(self, state: FleetState, scope: Ownership) -> bytes:
+        states = await self._agents.fresh()
+        view = self._view(state, scope)
+        await yield_to_others()
+        return await encoded_fields(measured_fleet(view, state.agents, states))
+
+    def _view(self, state: FleetState, scope: Ownership) -> FleetView:
+        return fleet_view(
             state.agents,
             state.parents,
             state.held,
@@ -75,7 +81,6 @@ class FleetRoutes:
             sees=lambda one: scope.user in {"", one.user} and scope.domain in {"", one.domain},
             is_connected=self._gateway.connected,
         )
-        return measured_fleet(view, state.agents, states)
 
     async def _current(self) -> FleetState:
         async with self._reading:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -20,8 +19,8 @@ from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.kernel_logs import KernelLogs
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import DEFAULT_QUEUE, DeploymentId
-from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord
-from sokovan.orchestrator.deployments.deployment_why import REPORTED_MS, explain_deployment
+from sokovan.domain.serving.records import DeploymentRecord, ReplicaRecord
+from sokovan.orchestrator.deployments.deployment_why import REPORTED_MS, DeploymentExplanation, explain_deployment
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.deployments import (
     DeploymentBody,
@@ -98,16 +97,17 @@ class DeploymentExplanationRoutes:
         """Explain why a deployment is not as desired, and which replica waits for what."""
         principal = principal_of(request.scope)
 
-        async def work(unit: UnitOfWork) -> tuple[DeploymentRecord, list[ReplicaRecord], Sequence[ProxyRecord], int]:
+        async def work(unit: UnitOfWork) -> tuple[DeploymentRecord, DeploymentExplanation]:
             record = await deployment_named(unit, ref, principal)
             live = await unit.replicas.live(record.deployment_id)
             latest = await unit.replicas.newest(record.deployment_id, limit=LATEST_MAX)
             ended = [one for one in latest if one.replica_id not in {other.replica_id for other in live}]
             proxies = await unit.proxies.live(since_ms=unit.now_ms - REPORTED_MS)
-            return record, [*live, *ended], proxies, unit.now_ms
+            rollout = next(iter(await unit.rollouts.newest(record.deployment_id, limit=1)), None)
+            now_ms, replicas = unit.now_ms, [*live, *ended]
+            return record, explain_deployment(record, replicas, proxies, now_ms=now_ms, rollout=rollout)
 
-        record, replicas, proxies, now_ms = await self._store.read(work)
-        found = explain_deployment(record, replicas, proxies, now_ms=now_ms)
+        record, found = await self._store.read(work)
         explained = []
         for replica, summary in found.waiting[:EXPLAINED_MAX]:
             session, scope = replica.session_id, visible_filter(principal)

@@ -12,6 +12,7 @@ from sokovan.api.mapping.deployments import token_spec, token_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name, Ref
+from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import DeploymentId, EndpointTokenId
 from sokovan.domain.serving.budget import month_of
 from sokovan.ports.storage import UnitOfWork
@@ -52,6 +53,8 @@ class EndpointTokenRoutes:
         """Create a token for clients of a deployment; its secret is in this answer only."""
         deployment_id, body = await self._id(request, ref), body_of(request, EndpointTokenBody)
         spec = token_spec(body, NEW, deployment_id)
+        if spec.expires_ms is not None and spec.expires_ms <= await self._store.read(_now_ms):
+            raise InvalidSpec(what="token", field="expires_at", value=body.expires_at, problem="is in the past")
         created = await self._controller.create_token(spec, principal_of(request.scope).caller)
         view = NewEndpointTokenView(id=created.record.spec.token_id, deployment=deployment_id, token=created.token)
         return json_response(view, status=201)
@@ -79,3 +82,7 @@ class EndpointTokenRoutes:
     async def _id(self, request: Request, ref: str) -> DeploymentId:
         principal = principal_of(request.scope)
         return (await self._store.read(lambda unit: deployment_named(unit, ref, principal))).deployment_id
+
+
+async def _now_ms(unit: UnitOfWork) -> int:
+    return unit.now_ms

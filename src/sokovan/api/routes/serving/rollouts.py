@@ -51,7 +51,7 @@ class RolloutRoutes:
         return json_response(await self._views.read(self._store, request, deployment_id), status=202)
 
     async def promote(self, request: Request, ref: Ref) -> Response:
-        """Let a rollout go on to the whole deployment."""
+        """Promote a canary to the whole deployment."""
         deployment_id = await self._id(request, ref)
         await self._controller.promote(deployment_id, principal_of(request.scope).caller)
         return json_response(await self._views.read(self._store, request, deployment_id), status=202)

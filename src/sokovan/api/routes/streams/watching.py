@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -27,13 +28,15 @@ from sokovan.wire.api.system import EventView
 CONNECTED = b": connected\n"
 # The longest `Last-Event-ID`.
 PLACE_MAX = 100
-# The pause after a read of a session, as a multiple of the time that it took.
-_PAUSE_TIMES = 10
-_PAUSE_MAX_S = 0.5
+# The pause after a read of a large session, as a multiple of the time that it took; its own moves end the pause.
+_PAUSE_TIMES = 20
+_PAUSE_MAX_S = 2.0
 # New reasons of waiting sessions are sent together, this far apart.
 _REASONS_EVERY_MS = 1_000
 # Encoded events that are kept for other streams.
 _CHANGES_KEPT = 2_000
+# Events that are sent together: sending costs far more than an event.
+_SENT_TOGETHER = 100
 
 
 class WatchRoutes:
@@ -94,9 +97,10 @@ class WatchRoutes:
             if found.is_final:
                 return
             read_ms = self._clock.monotonic_ms()
-            if found.is_large:
-                # Its streams must not fill the loop.
-                await self._clock.sleep(min(_PAUSE_MAX_S, _PAUSE_TIMES * found.took_ms / 1000))
+            if found.is_large:  # its streams must not fill the loop
+                rested_ms = read_ms + min(_PAUSE_MAX_S * 1000, _PAUSE_TIMES * found.took_ms)
+                while not listener.is_urgent and (left_ms := rested_ms - self._clock.monotonic_ms()) > 0:
+                    yield left_ms / 1000
             due_ms = read_ms + self._streams.limits.reread_s * 1000
             while not listener.has_events and self._clock.monotonic_ms() < due_ms:
                 yield UNTIL_WOKEN
@@ -119,17 +123,23 @@ class WatchRoutes:
                 due_ms, complete = now_ms + _REASONS_EVERY_MS, taken
             if lost:
                 blocks.insert(0, sse("resync", missed_view(self._clock.now_ms())))
-            for block in blocks[:-1]:
-                yield block
             if blocks:
-                # Whoever has the last block has all of them.
-                yield _place(recent.place(complete)) + blocks[-1]
+                # A client that has the last block has all of them.
+                blocks[-1] = _place(recent.place(complete)) + blocks[-1]
+            for part in _joined(blocks):
+                yield part
             if not listener.has_events:
                 yield UNTIL_WOKEN
 
 
 def _place(place: str) -> bytes:
     return f"id: {place}\n".encode()
+
+
+def _joined(blocks: Sequence[bytes]) -> Iterator[bytes]:
+    """The blocks in few parts, so that streams that are woken together do not hold up the others."""
+    for start in range(0, len(blocks), _SENT_TOGETHER):
+        yield b"".join(blocks[start : start + _SENT_TOGETHER])
 
 
 @lru_cache(maxsize=_CHANGES_KEPT)

@@ -24,10 +24,12 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import utc_text
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.errors import InvalidSetting
+from sokovan.sdk.errors import InvalidSetting, Refused
 from sokovan.wire.api.fleet import BookingBody
 
 Texts = tuple[str, ...]
+# The server's code for a name that is in use.
+ALREADY_EXISTS = "already-exists"
 
 
 @Parameter(name="*")
@@ -50,8 +52,11 @@ class Period:
         except ValueError:
             problem = f"--from {self.begins[:60]!r} is not a time"
             raise InvalidSetting(problem, hint="use 2030-01-31T18:00:00Z") from None
-        length = timedelta(seconds=seconds(self.lasts or "", what="--for"))
-        return utc_text(start + length, "milliseconds")
+        length_s = seconds(self.lasts or "", what="--for")
+        try:
+            return utc_text(start + timedelta(seconds=length_s), "milliseconds")
+        except OverflowError:
+            raise InvalidSetting(f"--for {self.lasts}: it would end after the year 9999", hint="book less") from None
 
 
 @Parameter(name="*")
@@ -61,18 +66,37 @@ class Booked:
 
     agent: Annotated[Texts, Parameter(negative=(), help="Agent to book. Repeatable.")] = ()
     hypernode: Annotated[str | None, Parameter(help="Book all agents below this HyperNode.")] = None
-    slot: Annotated[Texts, Parameter(negative=(), help="Book agents with so much: gpu=16. Repeatable.")] = ()
+    slot: Annotated[
+        Texts, Parameter(negative=(), help="Book agents that together have this much: gpu=16. Repeatable.")
+    ] = ()
     user: Annotated[Texts, Parameter(negative=(), help="User who may use it. Repeatable.")] = ()
     group: Annotated[Texts, Parameter(negative=(), help="Group that may use it. Repeatable.")] = ()
     queue: Annotated[Texts, Parameter(negative=(), help="Queue whose sessions use it. Repeatable.")] = ()
     release_unused: Annotated[str, Parameter(help="Give it up if unused this long.")] = "10m"
 
+    def require_one_choice(self) -> None:
+        """Raise InvalidSetting unless agents are chosen in one way, for someone."""
+        if sum(map(bool, (self.agent, self.hypernode, self.slot))) != 1:
+            hint = "give one of --agent, --hypernode and --slot"
+            raise InvalidSetting("a booking is of agents, of a HyperNode or of slots", hint=hint)
+        if not (self.user or self.group or self.queue):
+            raise InvalidSetting("a booking is for users, groups or queues", hint="give --user, --group or --queue")
+
 
 NOTHING_BOOKED = Booked()
 
 
+Replace = Annotated[bool, Parameter(negative=(), help="Replace an existing booking of this name.")]
+
+
 def create(
-    name: str, /, *, period: Period, booked: Booked = NOTHING_BOOKED, server: ActionOptions = DEFAULT_ACTION
+    name: str,
+    /,
+    *,
+    period: Period,
+    booked: Booked = NOTHING_BOOKED,
+    replace: Replace = False,
+    server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Book agents for a time.
 
@@ -80,15 +104,17 @@ def create(
     then others use the agents if they end in time. Sessions name it: run --booking.
 
     For example:
-      sokovan booking create a --from 2030-01-31T18:00:00Z --for 2h --agent gpu1
-      sokovan booking create c --from 2030-02-01T08:00:00Z --for 4h --hypernode r1
-      sokovan booking create d --from 2030-02-01T08:00:00Z --for 4h --slot gpu=16
+      FROM=2030-01-31T18:00:00Z
+      sokovan booking create a --from $FROM --for 2h --agent gpu1 --user ana
+      sokovan booking create b --from $FROM --for 4h --hypernode r1 --group nlp
+      sokovan booking create c --from $FROM --for 4h --slot gpu=16 --queue prod
 
     Parameters
     ----------
     name
         Name of the booking.
     """
+    booked.require_one_choice()
     body = BookingBody(
         name=name,
         starts_at=period.begins,
@@ -101,13 +127,14 @@ def create(
         queues=list(booked.queue),
         release_unused_s=int(seconds(booked.release_unused, what="--release-unused")),
     )
-    return _put(server, body)
+    return _put(server, body, replace=replace)
 
 
 def maintenance(
     *agents: str,
     period: Period,
     name: Annotated[str | None, Parameter(help="Name; default: maintenance-AGENT.")] = None,
+    replace: Replace = False,
     server: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Keep agents free of sessions for a time.
@@ -133,7 +160,7 @@ def maintenance(
         kind="maintenance",
         agents=list(agents),
     )
-    return _put(server, body)
+    return _put(server, body, replace=replace)
 
 
 def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
@@ -182,9 +209,16 @@ def rm(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER
     )
 
 
-def _put(server: ActionOptions, body: BookingBody) -> int:
+def _put(server: ActionOptions, body: BookingBody, *, replace: bool) -> int:
     with server.client() as client:
-        kept = client.agents.bookings.put(body)
+        bookings = client.agents.bookings
+        try:
+            kept = bookings.put(body) if replace else bookings.create(body)
+        except Refused as problem:
+            if problem.code != ALREADY_EXISTS:
+                raise
+            hint = "choose another name, or change it with --replace"
+            raise InvalidSetting(f"there is a {body.kind} {body.name} already", hint=hint) from None
     server.report(kept, f"{kept.kind} {kept.name} from {kept.starts_at} to {kept.ends_at}")
     return OK
 

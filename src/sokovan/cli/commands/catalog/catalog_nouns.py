@@ -57,7 +57,7 @@ class CatalogNoun:
     after_set: Callable[[Client, str], None] | None = None
     # The names of what the server removes with an object.
     removed_with: Callable[[Client, str], Sequence[str]] | None = None
-    # What `show` has beside the columns, which costs further requests.
+    # The lines of `show` beside the columns, which cost further requests.
     shown_with: Callable[[Client, str], ShownWith] | None = None
 
     @property
@@ -116,7 +116,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("slot", "Slot type of its agents. Repeatable; replaces all.", "known_slots", repeatable=True),
         CatalogOption(
             "slot_priority",
-            "Slot of the legacy selector. Repeatable; replaces all.",
+            "Slot the legacy selector compares first. Repeatable.",
             "slot_priority",
             repeatable=True,
         ),
@@ -149,7 +149,7 @@ _SCALING_GROUP = CatalogNoun(
         ),
         CatalogOption(
             "isolated_network",
-            "Kernels without any network.",
+            "Whether kernels have no network.",
             "isolated_network",
             type=bool,
             negative="--shared-network",
@@ -190,7 +190,7 @@ _SCALING_GROUP = CatalogNoun(
         CatalogOption("mem_per_cpu", "Default memory per CPU: 4GiB.", "mem_per_cpu"),
         CatalogOption(
             "best_effort",
-            "Whether kernels may request 0 of everything.",
+            "Whether kernels may request no resources.",
             "allow_best_effort",
             type=bool,
             negative="--no-best-effort",
@@ -287,7 +287,7 @@ _QUEUE = CatalogNoun(
             "min_runtime", "Evict no session before it ran this long: 5m.", "min_runtime_s", read=read_seconds
         ),
         CatalogOption(
-            "return_within", "Lend unused guarantees that come back within: 1m.", "return_s", read=read_seconds
+            "return_within", "Lend unused guarantees if returned within this time: 1m.", "return_s", read=read_seconds
         ),
         CatalogOption(
             "deserved", "Deserved share: gpu=96. Repeatable.", "deserved", repeatable=True, read=read_amounts
@@ -397,7 +397,7 @@ _IMAGE = CatalogNoun(
         Column("digest", lambda image: or_none(image.digest)),
     ),
     options=(
-        CatalogOption("digest", "Expected digest: sha256:...", "digest"),
+        CatalogOption("digest", "Digest that containers start from: sha256:...", "digest"),
         CatalogOption(
             "least", "Minimum resources of a kernel: mem=4GiB. Repeatable.", "slots_min", repeatable=True,
             read=read_amounts,

@@ -23,6 +23,7 @@ def timeline(
     last: str = "1h",
     queue: str | None = None,
     user: str | None = None,
+    search: str | None = None,
     limit: int = LIMIT_DEFAULT,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
@@ -30,6 +31,8 @@ def timeline(
 
     One line for each session that waited or ran within the time, newest first.
     The bar covers that time: dots while the session waited, # while it held slots.
+    Of one that was evicted, all time before its last start counts as waiting; see
+    sokovan agent timeline for that of its devices.
 
     For example:
       sokovan timeline
@@ -44,6 +47,8 @@ def timeline(
         Only sessions of this queue.
     user
         Only sessions of this user.
+    search
+        Only those with these words in name, id, user or queue.
     limit
         Maximum number of sessions; default: 100.
     """
@@ -54,7 +59,9 @@ def timeline(
     since = datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s)
     with output.client() as client:
         rows = list(
-            client.sessions.rows(since=utc_text(since, "milliseconds"), queue=queue, user=user, limit=limit + 1)
+            client.sessions.rows(
+                since=utc_text(since, "milliseconds"), queue=queue, user=user, q=search, limit=limit + 1
+            )
         )
     columns: list[Column[SessionRowView]] = [
         Column("name", lambda row: row.name),

@@ -137,7 +137,7 @@ def scale(
         scaling = replace(before.scaling, metric=chosen, target=target)
         body = ScaleBody(replicas_min=replicas, replicas_max=max_replicas, scaling=scaling)
         view = client.deployments.scale(name, body)
-    bounds = f"{replicas}" if max_replicas is None else f"{replicas} to {max_replicas}"
+    bounds = f"{replicas}" if max_replicas in {None, replicas} else f"{replicas} to {max_replicas}"
     server.report(view, f"{view.name} scales to {bounds} replicas")
     return OK
 
@@ -150,7 +150,7 @@ class RolloutFlags:
     strategy: Annotated[RolloutStrategy | None, Parameter(help="How it proceeds.")] = None
     surge: Annotated[int | None, Parameter(name="--max-surge", help="Replicas above the desired number.")] = None
     unavailable: Annotated[int | None, Parameter(name="--max-unavailable", help="Replicas below it.")] = None
-    when_full: Annotated[WhenFull | None, Parameter(help="Without room for more.")] = None
+    when_full: Annotated[WhenFull | None, Parameter(help="Action if there is no room.")] = None
     hold_s: Annotated[int | None, Parameter(name="--hold-seconds", help="Time of each step of a canary.")] = None
     share: Annotated[int | None, Parameter(help="Percentage at which a canary stays until promoted.")] = None
     analysis: Annotated[
@@ -219,7 +219,7 @@ def _why_failed(client: Client, view: DeploymentView) -> str:
 
 
 def promote(name: str, /, *, server: ActionOptions = DEFAULT_ACTION) -> int:
-    """Let a rollout go on to the whole deployment.
+    """Promote a canary to the whole deployment.
 
     For example:
       sokovan deployment promote qwen

@@ -31,7 +31,7 @@ class RevisionFlags:
     engine: Annotated[str | None, Parameter(help="Engine: vllm, sglang, llama-cpp, transformers, custom, toy, ...")] = (
         None
     )
-    image: Annotated[str | None, Parameter(help="Image: host or venv:NAME.")] = None
+    image: Annotated[str | None, Parameter(help="Image: host, venv:NAME or a container image.")] = None
     cpus: Annotated[str | None, Parameter(help="CPUs per kernel: 2, 0.5.")] = None
     mem: Annotated[str | None, Parameter(help="Memory per kernel: 4GiB.")] = None
     gpus: Annotated[str | None, Parameter(help="GPUs per kernel: 1, 8, 0.5.")] = None

@@ -86,7 +86,7 @@ def _columns(output: OutputOptions) -> list[Column[EndpointTokenView]]:
     return [
         Column("id", lambda token: token.id),
         Column("name", lambda token: token.name or formatting.NONE),
-        Column("state", _state),
+        Column("state", lambda token: _state(token, now)),
         Column("models", lambda token: ", ".join(token.models) or "all"),
         Column("limits", _limits),
         Column("used", lambda token: f"{token.tokens_used} this month"),
@@ -95,8 +95,10 @@ def _columns(output: OutputOptions) -> list[Column[EndpointTokenView]]:
     ]
 
 
-def _state(token: EndpointTokenView) -> str:
-    return "revoked" if token.revoked_at else "active"
+def _state(token: EndpointTokenView, now_s: float) -> str:
+    if token.revoked_at:
+        return "revoked"
+    return "expired" if formatting.is_past(token.expires_at, now_s=now_s) else "active"
 
 
 def _limits(token: EndpointTokenView) -> str:

@@ -24,10 +24,11 @@ from sokovan.cli.output import flush_output, print_data, print_error, print_stat
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import COLUMN_FORMATS, show_all, show_one
 from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.core.states import ENDED, checked_state, is_final, reached, state_of
-from sokovan.sdk.errors import ApiProblem, ClientProblem, InvalidSetting
+from sokovan.sdk.core.session_calls import TOGETHER
+from sokovan.sdk.core.states import ENDED, FINAL, PENDING, STATES, checked_state, is_final, reached, state_of
+from sokovan.sdk.errors import ApiProblem, ClientProblem, InvalidSetting, api_problem
 from sokovan.wire.api.arrays import ArrayView
-from sokovan.wire.api.sessions import SessionView
+from sokovan.wire.api.sessions import SessionRowView, SessionView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -170,16 +171,16 @@ def stop(
         Do not wait for the agents.
     """
     with server.client() as client:
-        chosen = [view for view in client.sessions.list(mine=True) if not is_final(view)] if all else []
+        chosen = _own_sessions(client) if all else []
         if not all:
             _required(names, "stop", or_flag="--all")
         elif not names and not chosen:
             print_status("no sessions to stop")
             return OK
         if all or force:
-            affected = [*names, *(view.name for view in chosen)]
+            affected = [*names, *(row.name for row in chosen)]
             confirm(f"{'force-stop' if force else 'stop'} {_counted(affected)}", yes=yes)
-        return _stop_each(client, server, [*names, *(view.id for view in chosen)], forced=force)
+        return _stop_all(client, server, [*names, *(row.id for row in chosen)], forced=force)
 
 
 def cancel(*names: str, server: ActionOptions = DEFAULT_ACTION) -> int:
@@ -237,17 +238,53 @@ def _show(view: SessionView, output: OutputOptions) -> None:
             print_status(f"the first {len(view.kernels)} of {view.size} kernels; --all-kernels shows all")
 
 
-def _stop_each(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:
-    """Stop every session; the first failure determines the exit code."""
+def _own_sessions(client: Client) -> list[SessionRowView]:
+    """The caller's sessions that have not ended; those that wait first, so that none starts meanwhile."""
+    rows = client.sessions.rows(mine=True, status=[state.lower() for state in STATES if state not in FINAL])
+    return sorted(rows, key=lambda row: row.status.upper() != PENDING)
+
+
+def _stop_all(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:
+    """Stop every session, thousands in a request; the first failure determines the exit code."""
+    if len(names) == 1:
+        return _stop_one(client, server, names[0], forced=forced)
     status = OK
-    for name in names:
+    for start in range(0, len(names), TOGETHER):
+        some = names[start : start + TOGETHER]
         try:
-            session = partial(client.sessions.stop, name, forced=forced)
-            _report(server, session_or_array(session, partial(client.arrays.stop, name, forced=forced)))
+            stopped = _stop_some(client, server, some, forced=forced)
         except ClientProblem as problem:
+            print_error(problem, as_object=server.json)
+            print_status(f"it is not known whether {_counted(some)} {'ends' if len(some) == 1 else 'end'}; stop again")
+            stopped = exit_code_of(problem)
+        status = status or stopped
+    return status
+
+
+def _stop_some(client: Client, server: ActionOptions, names: Sequence[str], *, forced: bool) -> int:
+    """Stop sessions in one request, and print what became of each. Raises ClientProblem."""
+    status = OK
+    for name, item in zip(names, client.sessions.stop_many(names, forced=forced), strict=False):
+        if item.problem is None:
+            server.report(item, f"{item.name}  {(item.status or '').upper()}")
+        elif item.problem.code == ARRAY_NAMED:
+            stopped = _stop_one(client, server, name, forced=forced)
+            status = status or stopped
+        else:
+            problem = api_problem(item.problem)
             print_error(problem, as_object=server.json)
             status = status or exit_code_of(problem)
     return status
+
+
+def _stop_one(client: Client, server: ActionOptions, name: str, *, forced: bool) -> int:
+    try:
+        session = partial(client.sessions.stop, name, forced=forced)
+        _report(server, session_or_array(session, partial(client.arrays.stop, name, forced=forced)))
+    except ClientProblem as problem:
+        print_error(problem, as_object=server.json)
+        return exit_code_of(problem)
+    return OK
 
 
 def session_or_array(session: Callable[[], SessionView], array: Callable[[], ArrayView]) -> Listed:

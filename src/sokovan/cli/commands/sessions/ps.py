@@ -42,6 +42,7 @@ class SessionSelection:
     status: Annotated[str | None, Parameter(help="Only these states (comma-separated); ENDED is any final state.")] = (
         None
     )
+    name: Annotated[str | None, Parameter(help="Only sessions with exactly this name.")] = None
     search: Annotated[str | None, Parameter(help="Only those with these words in name, id, user or queue.")] = None
     reason: Annotated[str | None, Parameter(help="Only those PENDING for this reason, as in sokovan why.")] = None
     queue: Annotated[str | None, Parameter(help="Only sessions of this queue.")] = None
@@ -79,6 +80,7 @@ class SessionSelection:
         return SessionListOptions(
             id=",".join(self.id) or None,
             status=",".join(state.lower() for state in states) or None,
+            name=self.name,
             q=self.search,
             reason=self.reason,
             queue=self.queue,
@@ -93,7 +95,9 @@ class SessionSelection:
     @property
     def folds_arrays(self) -> bool:
         """Whether an array is one line, instead of its sessions."""
-        return self.array is None and not self.id and not self.reason and self.sort in {None, "newest"}
+        return (
+            self.array is None and not self.id and not self.name and not self.reason and self.sort in {None, "newest"}
+        )
 
     def listed(self, client: Client, query: SessionListOptions, *, folded: bool) -> tuple[list[Listed], bool]:
         """The sessions, and whether the limit left some out.

@@ -85,7 +85,9 @@ class SessionFlags:
     name: Annotated[str | None, Parameter(name=["--name", "-n"], help="Name of the session.")] = None
     file: Annotated[str | None, Parameter(name=["--file", "-f"], help="Spec file (YAML); - for stdin.")] = None
     type: Annotated[SessionType | None, Parameter(help="Session type.")] = None
-    image: Annotated[str | None, Parameter(help="Image: host or venv:NAME. [env: SOKOVAN_IMAGE]")] = None
+    image: Annotated[
+        str | None, Parameter(help="Image: host, venv:NAME or a container image. [env: SOKOVAN_IMAGE]")
+    ] = None
     cpus: Annotated[str | None, Parameter(help="CPUs per kernel: 2, 0.5.")] = None
     mem: Annotated[str | None, Parameter(help="Memory per kernel: 4GiB; default: its share of GPUs, else CPUs.")] = None
     gpus: Annotated[str | None, Parameter(help="GPUs per kernel: 1, 8, 0.5.")] = None
@@ -112,15 +114,15 @@ class SessionFlags:
     ] = ()
     upload: Annotated[
         str | None,
-        Parameter(help="Send this folder and run in a copy of it; default: this one."),
+        Parameter(help="Run in a copy of this folder; --upload alone: the current one."),
     ] = None
     workdir: Annotated[
         str | None,
-        Parameter(help="Directory on the agent, or none; default: this one, if local."),
+        Parameter(help="Folder on the agent; none: its own; default: current, if local."),
     ] = None
     ports: Annotated[
         tuple[str, ...],
-        Parameter(name="--port", negative=(), help="Service port: NAME (any free one) or NAME=PORT; then /tcp."),
+        Parameter(name="--port", negative=(), help="Service port: NAME[=PORT][/tcp]; without PORT any free one."),
     ] = ()
     labels: Annotated[
         tuple[str, ...],
@@ -157,12 +159,14 @@ class SessionFlags:
         bool | None, Parameter(negative="--not-preemptible", help="Whether it may be preempted.")
     ] = None
     preemption: Annotated[Literal["always", "never"] | None, Parameter(help="Whether it may preempt others.")] = None
-    on_preempt: Annotated[Literal["end", "requeue"] | None, Parameter(help="After an eviction.")] = None
+    on_preempt: Annotated[Literal["end", "requeue"] | None, Parameter(help="Action after an eviction.")] = None
     booking: Annotated[str | None, Parameter(help="Booking whose agents it runs on; see booking ls.")] = None
     deadline: Annotated[str | None, Parameter(help="Time to have ended by: 2030-01-31T18:00:00Z.")] = None
-    checkpoint: Annotated[str | None, Parameter(help="It saves its work this often, at least: 10m.")] = None
+    checkpoint: Annotated[str | None, Parameter(help="Longest time between two saves of the program: 10m.")] = None
     migratable: Annotated[bool | None, Parameter(negative=(), help="May be moved and restarted.")] = None
-    borrow: Annotated[bool | None, Parameter(negative=(), help="Run on what queues lend, until recalled.")] = None
+    borrow: Annotated[
+        bool | None, Parameter(negative=(), help="Run on unused guarantees of queues; evicted when they need them.")
+    ] = None
     stop_grace: Annotated[str | None, Parameter(name="--grace", help="Time from SIGTERM to SIGKILL: 10s, 2m.")] = None
     nominated: Annotated[str | None, Parameter(name="--nominate", help="Agent to prefer, if it has room.")] = None
     depends_on: Annotated[
@@ -170,12 +174,14 @@ class SessionFlags:
     ] = ()
     gates: Annotated[
         tuple[str, ...],
-        Parameter(name="--hold", negative=(), help="Hold it until session release; a name for the gate. Repeatable."),
+        Parameter(name="--hold", negative=(), help="Hold the session until session release; value: name of a gate."),
     ] = ()
     starts_at: Annotated[str | None, Parameter(help="Do not start before: 2030-01-31T18:00:00Z.")] = None
     time_limit: Annotated[str | None, Parameter(help="Maximum run time: 90s, 30m, 4h, 2d.")] = None
     idle_timeout: Annotated[str | None, Parameter(help="End it when unused this long: 30m; interactive only.")] = None
-    array: Annotated[str | None, Parameter(help="One session per index: 0-999, 1,3,7-9, 0-100:10; %N at once.")] = None
+    array: Annotated[str | None, Parameter(help="One session per index: 0-9, 1,3,7-9; %N: at most N run at once.")] = (
+        None
+    )
     attempts: Annotated[int | None, Parameter(help="Attempts to start it, on other agents first; default: 3.")] = None
     on_agent_lost: Annotated[Literal["end", "requeue"] | None, Parameter(help="Action when its agent is lost.")] = None
 

@@ -11,10 +11,16 @@ from sokovan.cli.rendering import Column
 from sokovan.sdk.core.states import FINAL, is_final, state_of, where
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.wire.api.arrays import ArrayView
-from sokovan.wire.api.sessions import STOP_GRACE_S, EvictionView, HistoryLine, KernelView, PartitionBody, SessionView
+from sokovan.wire.api.sessions import (
+    STOP_GRACE_S,
+    HistoryLine,
+    KernelView,
+    PartitionBody,
+    SessionView,
+)
 
 if TYPE_CHECKING:
-    from sokovan.wire.api.explanations import CheckView, VictimView
+    from sokovan.wire.api.explanations import CheckView, EvictionCostView, EvictionView, VictimView
 
 _AGENTS_SHOWN = 2
 _NOTE_MAX = 60
@@ -307,11 +313,41 @@ def _preemption_text(view: SessionView) -> str:
 def _eviction_text(eviction: EvictionView, when: str) -> str:
     """`preempt 20s ago, for s2: 2 kernels; 40 slot seconds since its last checkpoint: lost`."""
     count = "all kernels" if eviction.whole else "1 kernel" if eviction.kernels == 1 else f"{eviction.kernels} kernels"
+    taker = eviction.for_name or eviction.for_session or "a session of another user"
+    rule = f" (rule {eviction.rule})" if eviction.rule else ""
+    if eviction.completed:
+        return f"{eviction.action} {when}, for {taker}: {count}; it had ended by itself before, nothing was lost"
     since = "its last checkpoint" if eviction.reported else "its start (no checkpoint was reported)"
+    if eviction.saves_every_s is not None and not eviction.reported:
+        since = f"its last save (it saves every {formatting.duration(eviction.saves_every_s)})"
     since += f" (step {eviction.step})" if eviction.step is not None else ""
     fate = "lost" if eviction.ended_at else f"at stake; they end by {eviction.ends_by}"
-    taker = eviction.for_session or "a session of another user"
-    return f"{eviction.action} {when}, for {taker}: {count}; {eviction.lost_slot_s} slot seconds since {since}: {fate}"
+    lost = f"{eviction.lost_slot_s} slot seconds since {since}: {fate}"
+    return f"{eviction.action}{rule} {when}, for {taker}: {count}; {lost}{_choice_text(eviction)}"
+
+
+def _choice_text(eviction: EvictionView) -> str:
+    """The cost by which victims were chosen, and that of the next best ones."""
+    costs = (("; cost of all victims: ", eviction.cost), ("; next best: ", eviction.next_best))
+    return "".join(f"{name}{_cost_text(cost)}" for name, cost in costs if cost is not None)
+
+
+def _cost_text(cost: EvictionCostView) -> str:
+    """`loans only, 1 whole gang, priority 2, 30 slot minutes lost, 4 kernels`."""
+    parts = (
+        "loans only" if cost.only_loans else "",
+        _counted(cost.whole_gangs, "whole gang"),
+        f"queue distance {cost.queue_distance}, queue priority {cost.queue_priority}" if cost.queue_distance else "",
+        f"priority {cost.priority}",
+        f"kernel priority {cost.kernel_priority}" if cost.kernel_priority else "",
+        f"{_counted(cost.lost_slot_minutes, 'slot minute')} lost",
+        _counted(cost.kernels, "kernel"),
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
 def label_texts(labels: Mapping[str, str]) -> str:
@@ -328,15 +364,16 @@ def victim_lines(victims: Sequence[VictimView]) -> list[str]:
     """The sessions that would be evicted, one per line; none without any."""
     rows = [
         (
-            one.session or "of another user",
+            one.name or one.session or "of another user",
             one.action,
+            one.rule,
             f"all {one.kernels}" if one.whole else str(one.kernels),
             str(one.lost_slot_s),
         )
         for one in victims[:_VICTIMS_SHOWN]
     ]
     more = [f"  ... and {len(victims) - _VICTIMS_SHOWN} more"] if len(victims) > _VICTIMS_SHOWN else []
-    heading = ("WOULD EVICT", "BY", "KERNELS", "LOST SLOT SECONDS")
+    heading = ("WOULD EVICT", "BY", "RULE", "KERNELS", "LOST SLOT SECONDS")
     return ["", *indented(table(heading, rows)), *more] if rows else []
 
 

@@ -28,6 +28,7 @@ _FOR_ROOM = "wait for running sessions to end, or request less"
 _SPECIFIC_ADVICE: dict[tuple[str, str], str] = {
     **{("CHANGE", f"QUOTA_{scope}"): "request less, or ask an administrator to raise the quota" for scope in _SCOPES},
     ("WAIT", "HELD"): "release it when it may start: sokovan session release {name}",
+    ("CHANGE", "BOOKING_INVALID"): "cancel it and submit it without the booking, or with another: sokovan booking ls",
     ("CHANGE", "DEPENDENCY"): "rerun the failed dependency and submit this session again, or drop the dependency",
     ("CHANGE", "COMMAND_FAILED"): "see its output: sokovan logs {name}",
     ("CHANGE", "TIME_LIMIT_REACHED"): "increase --time-limit; see its output: sokovan logs {name}",
@@ -100,7 +101,7 @@ def why_lines(view: WhyView, name: str) -> list[str]:
     if view.funnel:
         lines.append(funnel_line(view.funnel))
     if view.position:
-        lines.append(f"  position in its queue: {view.position}")
+        lines.append(f"  ahead of it in its queue: {view.position}")
     lines.extend(f"  behind {one.session}: {one.why}" for one in view.ahead)
     if view.ahead and view.position > len(view.ahead):
         lines.append(f"  behind {view.position - len(view.ahead)} more")

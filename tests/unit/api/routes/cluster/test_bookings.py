@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,16 +15,19 @@ from tests.unit.domain.owners.test_access import ADMIN, ALICE
 
 pytestmark = pytest.mark.slow
 HOUR_MS = 3_600_000
+NORTH, SOUTH = member("north"), member("south")
 
 
-async def put(api: ApiHarness, name: str, begins_h: int, ends_h: int, **fields: Any) -> tuple[int, dict[str, Any]]:
+async def put(
+    api: ApiHarness, name: str, begins_h: int, ends_h: int, *, query: str = "", **fields: Any
+) -> tuple[int, dict[str, Any]]:
     now_ms = await api.cluster.store.read(_now)
     times = {
         "starts_at": time_text(now_ms + begins_h * HOUR_MS),
         "ends_at": time_text(now_ms + ends_h * HOUR_MS),
     }
-    body = {"name": name, "agents": ["a1"], "users": ["ana"], **times, **fields}
-    answer = await api.call("PUT", f"/bookings/{name}", json=body)
+    body = {"name": name, "agents": ["a1"], "users": [SOUTH], **times, **fields}
+    answer = await api.call("PUT", f"/bookings/{name}{query}", json=body)
     return answer.status_code, answer.json()
 
 
@@ -43,6 +47,17 @@ async def test_bookings_of_one_agent_do_not_overlap_and_the_earliest_time_is_tol
     assert (await put(api, "second", 2, 4, agents=["a2"]))[0] == 201
     assert (await put(api, "first", 1, 2))[0] == 200
     assert (await put(api, "third", 2, 4))[0] == 201
+
+
+async def test_of_two_that_create_the_same_booking_at_once_one_is_refused(api: ApiHarness) -> None:
+    names = ("b1", "b2")
+    for name in names:
+        await api.cluster.agent(name)
+    made = await asyncio.gather(*[put(api, "demo", 1, 2, query="?replace=false", agents=[name]) for name in names])
+    assert sorted(status for status, _ in made) == [201, 409]
+    [refused] = [problem for status, problem in made if status == 409]
+    assert (refused["code"], refused["detail"]) == ("already-exists", "there is a booking 'demo' already")
+    assert (await put(api, "demo", 1, 3, query="?replace=true", agents=["b1"]))[0] == 200
 
 
 async def test_a_booking_of_slots_gets_free_agents_of_one_scaling_group(api: ApiHarness) -> None:
@@ -65,7 +80,11 @@ async def test_a_booking_of_slots_gets_free_agents_of_one_scaling_group(api: Api
     [
         ({"agents": ["nobody"]}, 404, "nobody"),
         ({"agents": [], "hypernode": "nowhere"}, 404, "nowhere"),
-        ({"users": []}, 422, "nobody may use it"),
+        ({"users": []}, 422, "it has no users"),
+        ({"users": [SOUTH, "anna"]}, 404, "there is no user 'anna'"),
+        ({"groups": ["nlp"]}, 404, "there is no group 'nlp'"),
+        ({"queues": ["prod"]}, 404, "there is no queue 'prod'"),
+        ({"ends_at": "2024-01-01T00:00:00Z"}, 422, "is not after its beginning"),
         ({"kind": "maintenance"}, 422, "must be empty"),
         ({"starts_at": "soon"}, 422, "not a time"),
         ({"wrong": 1}, 422, "wrong"),
@@ -94,13 +113,13 @@ async def test_a_booking_in_the_past_is_refused_and_users_only_read_bookings(api
 async def test_users_do_not_see_who_else_may_use_a_booking(api: ApiHarness) -> None:
     await api.cluster.agent("shared")
     north = member("north")
-    await put(api, "shared", 1, 2, agents=["shared"], users=["ana", north], groups=["nobody"], queues=["default"])
+    await put(api, "shared", 1, 2, agents=["shared"], users=[SOUTH, north], groups=["south-group"], queues=["default"])
     seen = (await api.call("GET", "/bookings/shared", user=north)).json()
     assert (seen["users"], seen["groups"], seen["queues"]) == ([north], [], ["default"])
     [listed] = [one for one in (await api.call("GET", "/bookings", user=north)).json()["items"] if one == seen]
     assert listed["users"] == [north]
     whole = (await api.get("/bookings/shared")).json()
-    assert (whole["users"], whole["groups"]) == (["ana", north], ["nobody"])
+    assert (whole["users"], whole["groups"]) == ([SOUTH, north], ["south-group"])
 
 
 async def test_a_session_names_a_booking_that_is_there_and_permits_it(api: ApiHarness) -> None:

@@ -40,5 +40,7 @@ async def test_a_token_is_made_by_the_owner_within_limits(api: ApiHarness) -> No
     await create(api, "limited")
     assert (await make(api, "limited", user=SOUTH)).status_code == 404
     assert (await make(api, "limited", requests_per_minute=0)).status_code == 422
-    assert (await make(api, "limited", expires_at="tomorrow")).status_code == 422
+    assert "token: expires_at" in (await make(api, "limited", expires_at="tomorrow")).text
+    past = await make(api, "limited", expires_at="1999-01-31T18:00:00Z")
+    assert (past.status_code, "is in the past" in past.text) == (422, True)
     assert (await make(api, "nowhere")).status_code == 404

@@ -16,7 +16,7 @@ async def test_a_route_is_listed_shown_and_set(api: ApiHarness) -> None:
     await create(api, "routed")
     path = "/deployments/routed/route"
     assert (await api.get(path, user=NORTH)).json()["status"] == "pending"
-    body = {"weights": {"0": 5}, "model_names": ["routed", "other"], "routing": "sticky", "access": "project"}
+    body = {"weights": {"0": 5}, "model_names": ["routed", "other", "routed"], "routing": "sticky", "access": "project"}
     view = (await api.call("POST", path, json=body, user=NORTH)).json()
     assert (view["weights"], view["models"], view["routing"]) == ({"0": 5}, ["routed", "other"], "sticky")
     again = (await api.call("POST", path, json={"weights": {}, "sticky_by": "cookie:sid"}, user=NORTH)).json()

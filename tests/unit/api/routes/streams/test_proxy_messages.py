@@ -62,7 +62,7 @@ async def test_a_proxy_gets_the_whole_table_and_then_changes(api: ApiHarness) ->
     assert first in [one.deployment_id for one in whole.routes]
     assert whole.digest_key == "k"
     second = await publish(api)
-    delta = await table(api, epoch=whole.epoch, version=whole.version, wait_s=5)
+    delta = await table(api, epoch=whole.epoch, version=whole.version, wait_s=25)
     assert delta.base == whole.version
     assert [one.deployment_id for one in delta.routes] == [second]
     other = await table(api, epoch="other", version=whole.version)

@@ -10,9 +10,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from sokovan.domain.events import AgentEnrolled
-from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
-from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
+from sokovan.adapters.local.clock import SystemClock
+from sokovan.api.routes.streams import watching
+from sokovan.api.streaming import session_watch
+from sokovan.domain.events import AgentEnrolled, KernelMoved
+from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.orchestrator.batch_writer import BatchWriter
 from sokovan.orchestrator.sessions.verdict_cache import VerdictCache
 from sokovan.ports.events import Delivery
@@ -121,6 +124,35 @@ async def test_the_watchers_of_a_change_share_reads_of_the_store(
         assert [await status_of(stream) for stream in streams] == ["scheduled"] * 9
         # One that wakes while the read is under way must not get what is older: those of this kind share one more.
         assert 1 <= len(reads) <= 2
+
+
+async def test_moves_of_kernels_of_a_large_session_are_collected_and_its_own_are_sent_at_once(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "_PAUSE_TIMES", 1e9)
+    monkeypatch.setattr(watching, "_PAUSE_MAX_S", 3600.0)
+    monkeypatch.setattr(session_watch, "KERNELS_SHOWN", 1)
+    await api.submit("pair", NORTH, kernels=2)
+    session = (await api.cluster.session("pair")).session_id
+    one = KernelMoved(
+        at_ms=0,
+        kernel_id=KernelId("one"),
+        session_id=session,
+        before=KernelStatus.PENDING,
+        after=KernelStatus.PENDING,
+        trigger="t",
+    )
+    hub = api.app.state.context.streams.hub
+    async with api.stream("/sessions/pair/events", user=NORTH) as stream:
+        assert await status_of(stream) == "pending"
+        await api.call("POST", "/sessions/pair/cancel", user=NORTH)
+        hub.dispatch(Delivery((one,)))
+        listener = next(iter(hub._by_session[session]))
+        while listener.woken.is_set():
+            await SystemClock().sleep(0)
+        assert listener.has_events  # it was woken, and has not read
+        await api.flush()
+        assert [view["status"] for _, view in await stream.rest()] == ["cancelled"]
 
 
 async def test_an_ended_session_is_sent_once(api: ApiHarness) -> None:
@@ -246,6 +278,17 @@ async def test_a_slow_client_gets_a_resync(api: ApiHarness) -> None:
 
 def enrolled(name: str) -> AgentEnrolled:
     return AgentEnrolled(at_ms=0, agent_id=AgentId(name), incarnation=1)
+
+
+async def test_events_that_come_together_are_sent_together(api: ApiHarness) -> None:
+    await api.flush()
+    async with api.stream("/events") as stream:
+        await connected(stream)
+        names = [f"c{number}" for number in range(15)]
+        before = stream.parts
+        await api.bus.publish([enrolled(name) for name in names])
+        assert [name for _, name, _ in await happenings(stream, len(names))] == names
+        assert stream.parts == before + 1
 
 
 async def test_a_stream_is_resumed_after_the_last_event_of_the_one_before(api: ApiHarness) -> None:

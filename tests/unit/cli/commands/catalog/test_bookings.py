@@ -18,7 +18,7 @@ def test_agents_are_booked_for_a_length_or_until_a_time(server: CannedServer, so
     words = ("booking", "create", "demo", "--from", FROM, "--agent", "gpu1", "--user", "ana")
     status, _, err = sokovan(*words, "--for", "2h", "--release-unused", "5m")
     assert (status, err) == (0, f"booking demo from {FROM} to {TO}\n")
-    assert server.body("PUT bookings/demo") == {
+    assert server.body("PUT bookings/demo?replace=false") == {
         "name": "demo",
         "starts_at": FROM,
         "ends_at": TO,
@@ -32,11 +32,36 @@ def test_agents_are_booked_for_a_length_or_until_a_time(server: CannedServer, so
     assert sokovan("booking", "create", "demo", "--from", "soon", "--for", "2h")[0] == 2
 
 
+def test_a_booking_is_changed_only_on_request(server: CannedServer, sokovan: Sokovan) -> None:
+    server.refuses("PUT bookings/demo", 409, "already-exists")
+    words = ("booking", "create", "demo", "--from", FROM, "--for", "2h", "--agent", "gpu2", "--user", "ana")
+    status, _, err = sokovan(*words)
+    assert (status, "there is a booking demo already" in err, "--replace" in err) == (2, True, True)
+    assert server.lines == ["PUT bookings/demo?replace=false"]
+    server.refuses("PUT bookings/demo", 409, "booking-conflict")
+    assert sokovan(*words)[0] == 5
+    server.says("PUT bookings/demo", body())
+    assert sokovan(*words, "--replace")[0] == 0
+    assert server.body("PUT bookings/demo")["agents"] == ["gpu2"]
+
+
+def test_a_booking_is_of_one_choice_of_agents_for_someone_and_ends(sokovan: Sokovan) -> None:
+    words = ("booking", "create", "demo", "--for", "2h")
+    for wrong in (
+        ("--from", FROM, "--user", "ana"),
+        ("--from", FROM, "--user", "ana", "--agent", "gpu1", "--slot", "gpu=8"),
+        ("--from", FROM, "--agent", "gpu1"),
+        ("--from", "9999-12-31T23:00:00Z", "--user", "ana", "--agent", "gpu1"),
+    ):
+        status, _, err = sokovan(*words, *wrong)
+        assert (status, "[invalid-setting]" in err) == (2, True), wrong
+
+
 def test_agents_are_booked_by_what_they_have(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("PUT bookings/demo", body(agents=["gpu1", "gpu2"], slots={"cuda.device": "16"}))
     words = ("booking", "create", "demo", "--from", FROM, "--for", "2h", "--user", "ana")
     assert sokovan(*words, "--slot", "gpu=16")[0] == 0
-    sent = server.body("PUT bookings/demo")
+    sent = server.body("PUT bookings/demo?replace=false")
     assert (sent["slots"], sent.get("agents", [])) == ({"cuda.device": "16"}, [])
     assert sokovan(*words, "--slot", "gpu")[0] == 2
 
@@ -45,7 +70,7 @@ def test_maintenance_has_the_name_of_its_first_agent(server: CannedServer, sokov
     server.says("PUT bookings/maintenance-gpu1", body(name="maintenance-gpu1", kind="maintenance"))
     status, _, err = sokovan("agent", "maintenance", "gpu1", "gpu2", "--from", FROM, "--for", "2h")
     assert (status, err) == (0, f"maintenance maintenance-gpu1 from {FROM} to {TO}\n")
-    assert server.body("PUT bookings/maintenance-gpu1")["agents"] == ["gpu1", "gpu2"]
+    assert server.body("PUT bookings/maintenance-gpu1?replace=false")["agents"] == ["gpu1", "gpu2"]
     assert sokovan("agent", "maintenance", "--from", FROM, "--for", "2h")[0] == 2
 
 

@@ -33,6 +33,8 @@ def test_sessions_are_listed_with_their_times(server: CannedServer, sokovan: Sok
     assert line.split()[:4] == ["ddp", "TERMINATED", "10s", "10s"]
     assert "queue=default" in server.lines[0]
     assert "since=" in server.lines[0]
+    sokovan("timeline", "--search", "ada train")
+    assert "q=ada+train" in server.lines[-1]
     assert json.loads(sokovan("timeline", "--json")[1])[0]["name"] == "ddp"
     assert sokovan("timeline", "--limit", "0")[0] == 2
     assert sokovan("timeline", "--last", "ever")[0] == 2

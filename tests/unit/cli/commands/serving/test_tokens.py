@@ -17,11 +17,17 @@ def test_a_new_token_is_shown_once(server: CannedServer, sokovan: Sokovan) -> No
 
 
 def test_tokens_are_listed_without_their_secrets(server: CannedServer, sokovan: Sokovan) -> None:
-    server.says("GET deployments/qwen/tokens", {"items": [TOKEN, {**TOKEN, "id": "t-2", "revoked_at": NOON}]})
+    tokens = [
+        TOKEN,
+        {**TOKEN, "id": "t-2", "revoked_at": NOON},
+        {**TOKEN, "id": "t-3", "expires_at": "2020-01-31T18:00:00Z"},
+    ]
+    server.says("GET deployments/qwen/tokens", {"items": tokens})
     rows = sokovan("token", "ls", "qwen")[1].splitlines()[1:]
     assert [row.split()[:6] for row in rows] == [
         ["t-1", "ci", "active", "all", "60", "requests/min"],
         ["t-2", "ci", "revoked", "all", "60", "requests/min"],
+        ["t-3", "ci", "expired", "all", "60", "requests/min"],
     ]
 
 

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
+from msgspec import to_builtins
 
+from sokovan.cli.commands.sessions import lifecycle
+from sokovan.wire.api.batches import StopItemView, StopView
+from sokovan.wire.api.sessions import SessionRowView
+from sokovan.wire.api.system import ProblemView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.views import ARRAY, KERNEL, ended, pending, session
+
+
+def stopped(name: str) -> StopItemView:
+    """The outcome for a session that ends."""
+    return StopItemView(id=f"s-{name}", name=name, status="terminating")
+
+
+def session_row(**changes: str) -> dict[str, object]:
+    """A session in short."""
+    known = to_builtins(session(**changes))
+    return {one.name: known.get(one.name) for one in fields(SessionRowView)} | {"slots": {}, "gates": []}
+
+
+def problem(code: str, status: int) -> ProblemView:
+    """The outcome for a session that is refused."""
+    return ProblemView(type="", title="T", status=status, detail=f"about {code}", code=code, hint="fix it")
 
 
 def test_a_session_is_shown_with_its_kernels(server: CannedServer, sokovan: Sokovan) -> None:
@@ -102,26 +123,63 @@ def test_a_timeout_is_6_and_an_unreached_state_is_1(server: CannedServer, sokova
 
 
 def test_every_given_session_is_stopped(server: CannedServer, sokovan: Sokovan) -> None:
-    server.says("DELETE sessions/a", session(name="a", status="terminating"), status=202)
-    server.says("DELETE sessions/c", session(name="c", status="terminating"), status=202)
+    items = [stopped("a"), StopItemView(problem=problem("not-found", 404)), stopped("c")]
+    server.says("POST sessions:stop", StopView(items=items, accepted=2, refused=1))
     status, out, err = sokovan("stop", "a", "b", "c")
     assert (status, out) == (3, "")
     assert [line.split()[0] for line in err.splitlines()] == ["a", "error:", "hint:", "c"]
+    assert server.asked == [("POST sessions:stop", b'{"session":"a"}\n{"session":"b"}\n{"session":"c"}')]
+
+
+def test_sessions_are_stopped_though_a_request_for_others_fails(
+    server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "TOGETHER", 1)
+    line = "POST sessions:stop"
+    server.refuses(line, 409, "conflict")
+    [refused] = server.answers[line]
+    server.says(line, *(StopView(items=[stopped(name)], accepted=1, refused=0) for name in "ac"))
+    server.answers[line].insert(1, refused)
+    status, _, err = sokovan("stop", "a", "b", "c")
+    assert (status, [line.split()[0] for line in err.splitlines()]) == (5, ["a", "error:", "hint:", "it", "c"])
+    assert "about conflict" in err
+    assert "it is not known whether session b ends" in err
+
+
+def test_an_array_among_several_names_is_stopped_by_a_request_of_its_own(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    items = [stopped("a"), StopItemView(problem=problem("array-named", 409))]
+    server.says("POST sessions:stop", StopView(items=items, accepted=1, refused=1))
+    server.refuses("DELETE sessions/sweep", 409, "array-named")
+    server.says("DELETE arrays/sweep", ARRAY, status=202)
+    status, _, err = sokovan("stop", "a", "sweep", "--force", "--yes")
+    assert (status, [line.split()[0] for line in err.splitlines()]) == (0, ["a", "sweep"])
+    assert server.lines == [
+        "POST sessions:stop?forced=true",
+        "DELETE sessions/sweep?forced=true",
+        "DELETE arrays/sweep?forced=true",
+    ]
 
 
 def test_stopping_all_needs_a_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
-    server.says("GET sessions", {"items": [session(id="s-1"), ended(id="s-2")]})
-    server.says("DELETE sessions/s-1", session(status="terminating"))
+    rows = [session_row(id="s-1"), session_row(id="s-2", status="pending"), session_row(id="s-3")]
+    server.says("GET sessions/rows", {"items": rows})
+    server.says("POST sessions:stop", StopView(items=[stopped("ddp")] * 3, accepted=3, refused=0))
     status, _, err = sokovan("stop", "--all")
     assert status == 2
-    assert err.startswith("error: stop session ddp? ")
+    assert err.startswith("error: stop 3 sessions? ")
     assert "--yes" in err
     assert sokovan("stop", "--all", "--yes")[0] == 0
-    assert server.lines[-1] == "DELETE sessions/s-1"
+    listing, stop = server.asked[-2:]
+    assert "status=pending" in listing[0]
+    assert "terminated" not in listing[0]
+    assert "cancelled" not in listing[0]
+    assert stop[1].splitlines()[0] == b'{"session":"s-2"}', "those that wait first, so that none starts meanwhile"
 
 
 def test_stopping_no_sessions_needs_no_confirmation(server: CannedServer, sokovan: Sokovan) -> None:
-    server.says("GET sessions", {"items": [ended(id="s-2")]})
+    server.says("GET sessions/rows", {"items": []})
     assert sokovan("stop", "--all") == (0, "", "no sessions to stop\n")
 
 

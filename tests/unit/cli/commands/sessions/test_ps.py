@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
+from sokovan.api.routes.parameters import SessionSorting
+from sokovan.cli.commands.sessions.ps import Sorting
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.views import ARRAY, ended, pending, session
 
@@ -15,6 +18,10 @@ ALIVE = "pending%2Cscheduled%2Cpreparing%2Cpulling%2Cprepared%2Ccreating%2Crunni
 @pytest.fixture(autouse=True)
 def no_arrays(server: CannedServer) -> None:
     server.says("GET arrays", {"items": []})
+
+
+def test_sessions_are_sorted_by_all_that_the_api_sorts_by() -> None:
+    assert list(get_args(Sorting)) == [one.value for one in SessionSorting]
 
 
 def of_sessions(server: CannedServer) -> list[str]:
@@ -190,3 +197,10 @@ def test_the_sessions_of_an_array_are_listed_by_its_name(server: CannedServer, s
     server.says("GET sessions", {"items": [session(name="sweep[1]"), ended(name="sweep[0]")]})
     assert sokovan("ps", "--array", "sweep", "-o", "name")[1] == "sweep[1]\nsweep[0]\n"
     assert server.lines == ["GET sessions?array=sweep&limit=100"]
+
+
+def test_a_name_selects_sessions_of_exactly_this_name_and_no_arrays(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions", {"items": [ended(name="ddp")]})
+    status, out, _ = sokovan("ps", "--status", "ENDED", "--name", "ddp")
+    assert (status, out.splitlines()[1].split()[0]) == (0, "ddp")
+    assert server.lines == ["GET sessions?status=cancelled%2Cterminated&name=ddp&limit=100"]

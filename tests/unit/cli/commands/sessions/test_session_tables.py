@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ from sokovan.cli.commands.sessions.session_tables import (
     session_fields,
     victim_lines,
 )
-from sokovan.wire.api.explanations import CheckView, VictimView
-from sokovan.wire.api.sessions import EvictionView, HistoryLine, PartitionBody, SessionView
+from sokovan.wire.api.explanations import CheckView, EvictionView, VictimView
+from sokovan.wire.api.sessions import HistoryLine, PartitionBody, SessionView
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 
 NOW = 1_893_456_120.0  # two minutes after the submission
@@ -193,6 +194,20 @@ def test_kernel_groups_are_shown_with_their_minimums_and_closeness() -> None:
     assert facts["partition replicas"] == "by replica, parts of 4, at least 2 of them, each hard:rack"
     assert facts["group minimums"] == "worker=4"
     assert facts["preemption"] == "others may not preempt it; it may not preempt others"
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"for_session": "s-1", "for_name": "urgent"}, "for urgent: 2 kernels; 40 slot seconds since its start (no"),
+        ({"for_session": "s-1"}, "for s-1: 2 kernels"),
+        ({"saves_every_s": 300}, "40 slot seconds since its last save (it saves every 5m): lost"),
+        ({"completed": True, "lost_slot_s": 0}, "it had ended by itself before, nothing was lost"),
+    ],
+)
+def test_a_receipt_names_the_taker_and_says_since_when_work_was_lost(changes: dict[str, Any], text: str) -> None:
+    facts = dict(session_fields(session(evictions=[replace(EVICTION, **changes)]), now_s=NOW))
+    assert text in facts["eviction 1"]
 
 
 def test_a_session_that_was_evicted_is_marked_until_it_ends() -> None:

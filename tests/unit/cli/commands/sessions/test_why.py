@@ -32,7 +32,7 @@ def test_the_verdict_comes_first_and_every_check_is_shown(server: CannedServer, 
         "  the best rack r03 has 3 of 4 agents free\n"
         "  what to do: nothing; it starts when its turn comes\n"
         "  agents: all 128 → fits now 11 → topology 0\n"
-        "  position in its queue: 2\n"
+        "  ahead of it in its queue: 2\n"
         "  behind ddp: came first\n"
         "  behind 1 more\n"
         "\n"

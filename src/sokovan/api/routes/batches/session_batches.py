@@ -17,18 +17,13 @@ from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.problems import problem_of
 from sokovan.api.request_bodies import parsed
 from sokovan.api.routes.parameters import IdempotencyKey
-from sokovan.api.streaming.request_lines import LinePace, request_lines
+from sokovan.api.streaming.request_lines import LineParts, too_many
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.session_request import Caller, SessionRequest
 from sokovan.orchestrator.sessions.intake.submissions import KeyedRequest
-from sokovan.wire.api.batches import BATCH_PATH, SESSIONS_MAX, BatchItemView, BatchView
+from sokovan.wire.api.batches import BATCH_PATH, BatchItemView, BatchView
 from sokovan.wire.api.sessions import SessionBody
-
-# Sessions stored in one transaction: its cost is shared, and other requests do not wait long.
-TOGETHER = 200
-# Of large sessions fewer: they are parsed without a break.
-TOGETHER_BYTES = 256 << 10
 
 
 class _Sender(NamedTuple):
@@ -47,7 +42,7 @@ class SessionBatchRoutes:
         dependencies = context.dependencies
         self._controller, self._uploads = dependencies.controller, dependencies.uploads
         self._line_max = context.settings.body_bytes_max
-        self._pace = LinePace(dependencies.clock)
+        self._pace = context.line_pace
         self._hub = context.streams.hub
 
     def operations(self) -> list[ApiOperation]:
@@ -73,20 +68,11 @@ class SessionBatchRoutes:
         principal = principal_of(request.scope)
         sender = _Sender(principal.user, principal.caller, principal.request_id, idempotency_key)
         items: list[BatchItemView] = []
-        chunk: list[bytes | None] = []
-        unread = size = 0
-        async for line in request_lines(request, line_max=self._line_max):
-            if len(items) + len(chunk) == SESSIONS_MAX:
-                unread += 1
-                continue
-            chunk.append(line)
-            size += len(line or b"")
-            if len(chunk) == TOGETHER or size >= TOGETHER_BYTES:
-                items += await self._stored(sender, len(items), chunk)
-                chunk, size = [], 0
-        items += await self._stored(sender, len(items), chunk)
-        if unread:
-            items.append(_refused(_too_many(unread), sender))
+        lines = LineParts(request, self._line_max)
+        async for part in lines:
+            items += await self._stored(sender, len(items), part)
+        if lines.unread:
+            items.append(_refused(too_many(lines.unread), sender))
         accepted = sum(item.problem is None for item in items)
         return json_response(BatchView(items=items, accepted=accepted, refused=len(items) - accepted))
 
@@ -128,8 +114,3 @@ class SessionBatchRoutes:
 
 def _refused(error: SokovanError, sender: _Sender) -> BatchItemView:
     return BatchItemView(problem=problem_of(error, sender.request_id))
-
-
-def _too_many(unread: int) -> InvalidRequest:
-    problem = f"has {SESSIONS_MAX + unread} lines; the first {SESSIONS_MAX} were read"
-    return InvalidRequest([Problem("body", problem)])

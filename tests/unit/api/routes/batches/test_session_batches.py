@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sokovan.api.access.request_limits import Buckets
-from sokovan.api.routes import session_batches
+from sokovan.api.streaming import request_lines
 from sokovan.wire.api.batches import LINES_MEDIA
 from tests.unit.api.api_harness import ApiHarness, member
 
@@ -63,8 +63,8 @@ async def test_the_same_key_returns_the_same_sessions(api: ApiHarness) -> None:
 async def test_lines_beyond_the_limit_are_counted_and_not_stored(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_batches, "SESSIONS_MAX", 5)
-    monkeypatch.setattr(session_batches, "TOGETHER", 2)
+    monkeypatch.setattr(request_lines, "SESSIONS_MAX", 5)
+    monkeypatch.setattr(request_lines, "TOGETHER", 2)
     outcome = await sent(api, *[BODY] * 8)
     assert (outcome["accepted"], outcome["refused"], len(outcome["items"])) == (5, 1, 6)
     assert "8 lines" in json.dumps(outcome["items"][-1]["problem"])

@@ -1,0 +1,1 @@
+"""Routes for many sessions in one request: lists, and bodies with one per line."""
