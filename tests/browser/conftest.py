@@ -25,13 +25,18 @@ def missing() -> str:
     return "" if Assets().is_built else "the dashboard is not built: make web"
 
 
-@pytest.fixture(scope="module")
-def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """A browser in front of a server; each test opens pages of its own."""
+def require_browser() -> None:
+    """Skip the test on a machine that lacks what it needs; in CI fail it."""
     lacks = missing()
     if lacks and IN_CI:
         pytest.fail(lacks)
     if lacks:
         pytest.skip(lacks)
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+    """A browser in front of a server; each test opens pages of its own."""
+    require_browser()
     with dashboard_up(tmp_path_factory.mktemp("home"), "--fake", "64x8") as up:
         yield up

@@ -37,6 +37,8 @@ PAGES = {
     "/ui/admin": "Administration",
     "/ui/admin?tab=keys": "Administration",
 }
+# How long a session of two seconds is said to have lasted: a busy machine adds its own.
+LASTED = r"(?:[2-9]s|[1-9]\ds|\d+m.*)"
 # Needs no setuid helper, which containers do not have; the pages are our own.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
 

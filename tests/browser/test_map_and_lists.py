@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from tests.browser import page_scripts as scripts
-from tests.browser.dashboard_rig import RULES, Dashboard, text_of, violations
+from tests.browser.dashboard_rig import LASTED, RULES, Dashboard, text_of, violations
+from tests.browser.relay import Relay
 
 
 def names_of(page: Any) -> list[str]:
@@ -76,7 +78,7 @@ def test_a_scaling_group_is_created_changed_and_removed(dashboard: Dashboard) ->
         row = page.get_by_role("row", name=re.compile("^batch drf"))
         row.wait_for()
         row.get_by_role("button", name="Edit").click()
-        page.get_by_label("Longest lifetime in s").fill("3600")
+        page.get_by_label("Longest lifetime (s)").fill("3600")
         page.get_by_role("button", name="Change").click()
         row.get_by_role("cell", name="3600").wait_for()
         shown = dashboard.sokovan("scaling-group", "show", "batch", "--json")
@@ -96,6 +98,12 @@ def test_a_weight_is_tried_out_before_a_queue_is_changed(dashboard: Dashboard) -
         page.get_by_label("Weight of lab").wait_for()
         assert page.get_by_label("Weight of lab").input_value() == "7"
         assert "--weight lab=7" in text_of(page, ".actions .copy")
+        page.get_by_label("Agents to drain").fill("r00n0")
+        page.reload()
+        page.get_by_label("Weight of lab").wait_for()
+        assert page.get_by_label("Agents to drain").input_value() == "r00n0", "the address has every change"
+        assert page.get_by_label("Weight of lab").input_value() == "7"
+        assert page.get_by_label("Scaling group").locator("option").all_inner_texts()[0] == "default"
         page.get_by_role("button", name="Compare").click()
         page.get_by_role("region", name="difference").wait_for()
         page.go_back()
@@ -129,16 +137,71 @@ def test_limits_stand_beside_what_users_hold(dashboard: Dashboard) -> None:
 
 
 def test_devices_are_on_the_timeline_with_the_sessions_that_held_them(dashboard: Dashboard) -> None:
-    dashboard.sokovan("run", "--name", "brief", "--gpus", "2", "--", "sleep", "2")
+    # Each holds every device: they are beside each other on each lane.
+    for name in ("brief", "short"):
+        dashboard.sokovan("run", "--name", name, "--size", "64", "--gpus", "8", "--", "sleep", "2")
     with dashboard.page("/ui/timeline?span=15m") as page:
         page.get_by_role("button", name="devices", exact=True).click()
-        bars = page.get_by_role("table", name="devices over time").get_by_role("link", name=re.compile("^brief of "))
-        bars.first.wait_for()
-        # Two devices of one agent with the same time share a lane.
-        assert re.fullmatch("brief of admin, [2-9]s", bars.first.inner_text())
+        table = page.get_by_role("table", name="devices over time")
+        # Devices of one agent with the same time share a lane, and sessions that are close together a target.
+        both = table.get_by_role("button", name=re.compile(r"^\d+ sessions: ")).first
+        both.focus()
+        page.keyboard.press("Enter")
+        link = table.get_by_role("link", name=re.compile("^brief of admin, "))
+        assert re.fullmatch(f"brief of admin, {LASTED}", link.inner_text())
+        table.get_by_role("link", name=re.compile("^short of admin, ")).wait_for()
+        assert violations(page, *RULES) == []
         assert "view=devices" in page.url
-        bars.first.click()
+        link.click()
         page.get_by_role("heading", name="brief", exact=True).wait_for()
+
+
+def test_every_kernel_of_a_large_gang_has_its_states_a_log_and_a_terminal(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "large", "--size", "128", "--cpus", "0.1", "--", "sleep", "600")
+    dashboard.sokovan("wait", "large", "--until", "running")
+    with dashboard.page("/ui/sessions/large?kernel=127") as page:
+        page.get_by_role("button", name="Show 112 more kernels").click()
+        rows = page.get_by_role("table", name="states over time").get_by_role("row")
+        # The session has a lane as well.
+        rows.nth(128).wait_for()
+        named = [text.split(" r")[0] for text in rows.get_by_role("rowheader").all_inner_texts()[1:]]
+        assert [re.sub(r"\D+", "", text) for text in named] == [str(index) for index in range(128)]
+        assert rows.get_by_text("running").count() == 129
+        assert page.get_by_role("region", name="log").locator("option").count() == 128
+        page.get_by_role("heading", name="Terminal").wait_for()
+        dashboard.sokovan("stop", "large", "--yes")
+        # A session ends after its kernels.
+        rows.first.locator(".span:last-child", has_text="terminated").wait_for()
+        assert rows.locator(".span:last-child", has_text="terminated").count() == 129
+
+
+def test_a_page_shows_what_changed_while_its_line_was_down(dashboard: Dashboard) -> None:
+    port = int(dashboard.url.rpartition(":")[2])
+    fresh = dashboard.context.browser.new_context()
+    # Another browser finds the server at the port of the line.
+    with Relay.to(port) as line, fresh:
+        address = dashboard.address().replace(f":{port}/", f":{line.port}/")
+        there = replace(dashboard, url=f"http://127.0.0.1:{line.port}")
+        with there.watched(fresh, address, allowed=("ERR_",)) as page:
+            page.evaluate(scripts.GOES, "/ui/admin?tab=queues")
+            page.get_by_role("button", name="Create").wait_for()
+            page.locator(".line", has_text="live").wait_for()
+            line.cut()
+            again = page.get_by_title("Read again now")
+            again.get_by_text("as of").wait_for()
+            dashboard.sokovan("queue", "set", "unseen", "--weight", "3")
+            line.mend()
+            again.click()
+            page.get_by_role("row", name=re.compile("^unseen")).wait_for()
+            page.locator(".line", has_text="live").wait_for()
+            # Nothing tells of a queue that nobody uses.
+            dashboard.sokovan("queue", "set", "untold", "--weight", "3")
+            page.get_by_role("row", name=re.compile("^untold")).wait_for()
+            dashboard.sokovan("run", "-d", "--name", "after-all", "--cpus", "0.1", "--", "sleep", "600")
+            page.evaluate(scripts.GOES, "/ui/history?name=after-all")
+            page.get_by_text("No session that ended matches").wait_for()
+            dashboard.sokovan("stop", "after-all", "--yes")
+            page.get_by_role("row", name=re.compile("after-all")).wait_for()
 
 
 def test_the_audit_log_says_whether_an_entry_was_changed(dashboard: Dashboard) -> None:
@@ -191,11 +254,21 @@ def test_a_long_list_is_sorted_by_the_server_and_the_overview_has_lines(dashboar
         page.locator("[aria-sort=descending]", has_text="GPU").wait_for()
         page.get_by_role("row", name=re.compile("far-a")).wait_for()
         assert names_of(page) == ["far-a", "far-b", "far-c"]
-        assert "sokovan ps --sort -gpus --search far-" in text_of(page, ".bar .copy")
+        assert "sokovan ps --all --no-limit --sort -gpus --search far-" in text_of(page, ".bar .copy")
     with dashboard.page() as page:
         for line in ("GPUs requested by sessions that waited", "agents that took kernels"):
             page.get_by_role("img", name=re.compile(f"^{line} over 24 h: ")).wait_for()
     dashboard.sokovan("stop", "far-a", "far-b", "far-c", "--yes")
+
+
+def test_an_impossible_request_says_why(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/new") as page:
+        page.get_by_label("Command").fill("true")
+        page.get_by_label("GPU of each").fill("9")
+        page.locator(".badge.never").wait_for()
+        assert "can never start" in text_of(page, ".badge")
+        page.get_by_label("Memory of each").fill("1.")
+        page.get_by_text("Memory of each is no amount yet").wait_for()
 
 
 def test_a_session_is_written_as_yaml_and_shown_as_a_form_again(dashboard: Dashboard) -> None:

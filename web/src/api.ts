@@ -20,6 +20,8 @@ export function newKey(): string {
 interface Options {
   method?: string;
   body?: unknown;
+  /** Requests that are sent as one, a line each. */
+  lines?: readonly unknown[];
   key?: string;
   signal?: AbortSignal;
 }
@@ -45,13 +47,14 @@ async function contentOf<T>(answer: Response, signal?: AbortSignal): Promise<T> 
 export async function call<T>(path: string, options: Options = {}): Promise<T> {
   const headers: Record<string, string> = { "X-Sokovan-Proof": proof.value };
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  if (options.lines) headers["Content-Type"] = "application/x-ndjson";
   if (options.key) headers["Idempotency-Key"] = options.key;
   let answer: Response;
   try {
     answer = await fetch(`/api/v1/${path}`, {
       method: options.method ?? "GET",
       headers,
-      body: options.body === undefined ? null : JSON.stringify(options.body),
+      body: options.lines ? options.lines.map((one) => `${JSON.stringify(one)}\n`).join("") : options.body === undefined ? null : JSON.stringify(options.body),
       signal: options.signal ?? null,
     });
   } catch (error) {

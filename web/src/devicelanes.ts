@@ -56,3 +56,68 @@ export function devicesText(devices: readonly string[]): string {
   const [first = "", ...rest] = devices;
   return rest.length ? `${devices.length}: ${first} to ${rest.at(-1)}` : first;
 }
+
+/** A place on a line of bars that can be clicked: it leads to one session, or shows several. Shares of the width. */
+export interface Target {
+  from: number;
+  to: number;
+  pieces: Piece[];
+}
+
+// A target that is smaller is hard to hit (WCAG 2.2, 2.5.8).
+export const TARGET_PX = 24;
+
+interface Room {
+  left: number;
+  right: number;
+  /** Where its bars are drawn. */
+  first: number;
+  last: number;
+  pieces: Piece[];
+}
+
+/**
+ * Targets for the pieces of a lane that have a session, none smaller than 24 pixels and none over another one: brief
+ * sessions that are closer together share one. `share` is the place of a time on the line, from 0 to 1.
+ */
+export function targetsOf(pieces: readonly Piece[], share: (at: number) => number, width: number): Target[] {
+  const rooms = pieces.filter((one) => one.session).map((one) => roomOf(one, share, width));
+  const found: Room[] = [];
+  for (let room of rooms.sort((one, other) => one.left - other.left || one.right - other.right)) {
+    for (let last = found.at(-1); last && last.right > room.left; last = found.at(-1)) {
+      if (haveParted(last, room)) break;
+      found.pop();
+      room = joined(last, room, width);
+    }
+    found.push(room);
+  }
+  return found.map((one) => ({ from: one.left / width, to: one.right / width, pieces: one.pieces }));
+}
+
+function roomOf(piece: Piece, share: (at: number) => number, width: number): Room {
+  const first = share(piece.from) * width;
+  const last = Math.max(first, share(piece.to) * width);
+  return { ...widened(first, last, width), first, last, pieces: [piece] };
+}
+
+/** The room around bars, at least as large as a target and inside of the line. */
+function widened(first: number, last: number, width: number): { left: number; right: number } {
+  const size = Math.max(TARGET_PX, last - first);
+  const left = Math.max(0, Math.min(width - size, (first + last - size) / 2));
+  return { left, right: left + size };
+}
+
+function joined(one: Room, other: Room, width: number): Room {
+  const first = Math.min(one.first, other.first);
+  const last = Math.max(one.last, other.last);
+  return { ...widened(first, last, width), first, last, pieces: [...one.pieces, ...other.pieces] };
+}
+
+/** Whether two rooms do not need to be one: bars beside each other, of which a long one gives the other its edge. */
+function haveParted(one: Room, other: Room): boolean {
+  if (other.first < one.last) return false;
+  if (other.left - one.left >= TARGET_PX && one.last - one.first >= TARGET_PX) one.right = other.left;
+  else if (other.right - one.right >= TARGET_PX && other.last - other.first >= TARGET_PX) other.left = one.right;
+  else return false;
+  return true;
+}

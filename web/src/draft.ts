@@ -19,6 +19,15 @@ export const EMPTY: Draft = { command: "", name: "", queue: "", size: "1", cpus:
 
 /** Words of a command line: quotes group, a backslash takes the next character as it is. */
 export function words(line: string): string[] {
+  return split(line)[0];
+}
+
+/** What is wrong with a command line that is not typed to its end; empty if nothing is. */
+export function unclosed(label: string, line: string): string {
+  return split(line)[1] ? `${label}: a quote is not closed.` : "";
+}
+
+function split(line: string): [words: string[], quote: string] {
   const found: string[] = [];
   let word = "";
   let quote = "";
@@ -42,7 +51,7 @@ export function words(line: string): string[] {
     } else word += char;
   }
   if (inside || word) found.push(word);
-  return found;
+  return [found, quote];
 }
 
 const SLOTS = [["cpu", "cpus"], ["mem", "mem"], ["cuda.device", "gpus"]] as const;
@@ -92,17 +101,28 @@ const AMOUNTS = {
   gpus: new RegExp(`^\\d{1,20}(\\.\\d{1,20})?(${SCALED})?$`),
 } as const;
 const LABELS = { cpus: "CPU of each", mem: "Memory of each", gpus: "GPU of each" } as const;
+const EXAMPLES = { cpus: "2, 0.5 or 500m", mem: "512MiB or 4GiB", gpus: "1 or 8" } as const;
 
-/** The first amount of a form that is no amount yet, by its label; such a form is not planned. */
+/** What is wrong with the first field that holds no amount, or no number; empty if nothing is. Such a form is not sent. */
 export function unfinished(draft: Draft): string {
+  return unclosed("Command", draft.command) || unfinishedNumber("Kernels", draft.size, 1) || unfinishedAmount(draft);
+}
+
+export function unfinishedAmount(draft: Pick<Draft, keyof typeof AMOUNTS>): string {
   for (const [, field] of SLOTS) {
     const value = draft[field].trim();
-    if (value && !AMOUNTS[field].test(value)) return LABELS[field];
+    if (value && !AMOUNTS[field].test(value)) return `${LABELS[field]} is no amount yet, such as ${EXAMPLES[field]}.`;
   }
   return "";
 }
 
-/** The command that does the same. Of a session that is like another one, it names what was changed; null if something was emptied. */
+/** What is wrong with a field for a whole number; one that is empty has its usual value. */
+export function unfinishedNumber(label: string, text: string, least: number): string {
+  const value = text.trim();
+  return !value || (/^\d{1,9}$/.test(value) && Number(value) >= least) ? "" : `${label} must be a whole number, ${least} or more.`;
+}
+
+/** The command that does the same; COMMAND stands for what is not typed yet. Of a session that is like another one, it names what was changed; null if something was emptied. */
 export function commandLine(draft: Draft, like: SessionSpecView | null = null): string | null {
   const before = like ? draftOf(like) : null;
   const grouped = Boolean(like?.body.groups?.length);
@@ -114,7 +134,7 @@ export function commandLine(draft: Draft, like: SessionSpecView | null = null): 
     if (!grouped || !OF_KERNELS.has(field)) options.push(name, value);
   }
   const secrets = (like?.secrets ?? []).flatMap((one) => ["--secret-env", one]);
-  if (!like) return shellWords(["sokovan", "run", ...options, "--", ...words(draft.command)]);
+  if (!like) return shellWords(["sokovan", "run", ...options, "--", ...(draft.command.trim() ? words(draft.command) : ["COMMAND"])]);
   const command = grouped || draft.command === before?.command ? [] : ["--", ...words(draft.command)];
   return `${shellWords(["sokovan", "session", "spec", like.session])} | ${shellWords(["sokovan", "run", ...options, ...secrets, "-f", "-", ...command])}`;
 }

@@ -1,4 +1,5 @@
 // Pure functions that turn values of the API into short texts.
+import type { ProblemView } from "./wire.ts";
 
 export type Slots = Record<string, number>;
 
@@ -77,6 +78,13 @@ export function printable(text: string): string {
 
 export function decoded(base64: string): Uint8Array {
   return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+}
+
+/** What went wrong in one line, and what is wrong in each place, without saying it twice. */
+export function problemLines({ detail, problems }: Pick<ProblemView, "detail" | "problems">): [title: string, lines: ProblemView["problems"]] {
+  const listed = problems.map((one) => `${one.where}: ${one.problem}`).join("; ");
+  if (listed && detail.endsWith(`: ${listed}`)) return [detail.slice(0, -listed.length - 2), problems];
+  return [detail, problems.filter((one) => !detail.includes(one.problem))];
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

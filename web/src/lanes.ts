@@ -14,17 +14,34 @@ export interface Lane {
 
 const FINAL: ReadonlySet<string> = new Set(["terminated", "cancelled"]);
 
-/** Lanes in the order in which their subjects first appear; the session itself is the first. */
-export function lanesOf(session: string, lines: readonly HistoryLine[], nowMs: number): Lane[] {
-  const lanes = new Map<string, Lane>([[session, { subject: session, spans: [] }]]);
-  for (const line of lines) {
-    const lane = lanes.get(line.subject) ?? { subject: line.subject, spans: [] };
-    lanes.set(line.subject, lane);
+/** Something that has a lane, in the state that it is in now. */
+export interface Subject {
+  id: string;
+  status: string;
+  since: string;
+}
+
+/**
+ * Lanes of the subjects in their order; lines about others are left out. A subject whose history was not read to its end
+ * goes on in the state that it is in.
+ */
+export function lanesOf(subjects: readonly Subject[], lines: readonly HistoryLine[], nowMs: number): Lane[] {
+  const lanes = new Map<string, Lane>(subjects.map(({ id }) => [id, { subject: id, spans: [] }]));
+  const move = (lane: Lane, status: string, at: number): void => {
     const last = lane.spans.at(-1);
-    if (last?.status === line.after) continue;
-    const at = Date.parse(line.at);
+    if (last?.status === status) return;
     if (last) last.to = at;
-    lane.spans.push({ status: line.after, from: at, to: FINAL.has(line.after) ? at : nowMs });
+    lane.spans.push({ status, from: at, to: FINAL.has(status) ? at : nowMs });
+  };
+  for (const line of lines) {
+    const lane = lanes.get(line.subject);
+    if (lane) move(lane, line.after, Date.parse(line.at));
+  }
+  for (const { id, status, since } of subjects) {
+    const lane = lanes.get(id);
+    const at = Date.parse(since);
+    // The history may be newer than what is known of the subject.
+    if (lane && at > (lane.spans.at(-1)?.from ?? -Infinity)) move(lane, status, at);
   }
   return [...lanes.values()].filter((lane) => lane.spans.length > 0);
 }

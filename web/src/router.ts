@@ -40,6 +40,12 @@ export function setQuery(changes: Record<string, string>): void {
 
 addEventListener("popstate", () => (address.value = location.pathname + location.search));
 
+/** Change the whole query in place: `?` and its parts, or nothing. */
+export function replaceQuery(text: string): void {
+  history.replaceState(null, "", location.pathname + text);
+  address.value = location.pathname + location.search;
+}
+
 /** Let clicks on links of this application stay on the page. */
 export function followLinks(event: MouseEvent): void {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;

@@ -1,5 +1,5 @@
 // The form of a deployment, as requests and as command lines. Pure.
-import { words } from "./draft.ts";
+import { unclosed, unfinishedAmount, unfinishedNumber, words } from "./draft.ts";
 import { bytes, shellWords } from "./format.ts";
 import type { DeploymentBody, DeploymentView, RevisionBody, RolloutBody } from "./wire.ts";
 
@@ -59,9 +59,21 @@ export function revisionFrom(draft: ServedDraft, before: RevisionBody | null = n
   return body;
 }
 
+/** What is wrong with the form of a deployment; empty if nothing is. Such a form is not sent. */
+export function unfinishedServed(draft: ServedDraft): string {
+  const problem = unclosed(draft.engine === "custom" ? "Command" : "Arguments of the engine", draft.arguments) || unfinishedAmount(draft)
+    || unfinishedNumber("Replicas", draft.replicas, 0) || unfinishedNumber("Most replicas", draft.most, 1);
+  if (problem || !draft.most.trim() || Number(draft.most) >= leastOf(draft)) return problem;
+  return "Most replicas is less than Replicas.";
+}
+
+function leastOf(draft: ServedDraft): number {
+  return Number(draft.replicas.trim() || "1");
+}
+
 export function deploymentFrom(draft: ServedDraft): DeploymentBody {
-  const least = Math.max(0, Math.trunc(Number(draft.replicas)) || 0);
-  const most = Math.trunc(Number(draft.most)) || 0;
+  const least = leastOf(draft);
+  const most = Number(draft.most);
   return {
     name: draft.name.trim(),
     revision: revisionFrom(draft),
@@ -83,13 +95,13 @@ function options(draft: ServedDraft): string[] {
 
 export function serveLine(draft: ServedDraft): string[] {
   const given = words(draft.arguments);
-  const most = Math.trunc(Number(draft.most)) > Math.trunc(Number(draft.replicas)) ? ["--max-replicas", draft.most.trim()] : [];
+  const most = Number(draft.most) > leastOf(draft) ? ["--max-replicas", draft.most.trim()] : [];
   return [
     "sokovan", "serve", draft.engine === "toy" ? "toy" : draft.model.trim() || "MODEL",
     ...(draft.name.trim() ? ["--name", draft.name.trim()] : []),
     ...(draft.engine === "toy" ? [] : ["--engine", draft.engine]),
     ...options(draft),
-    ...(draft.replicas.trim() === "1" ? [] : ["--replicas", draft.replicas.trim()]), ...most,
+    ...(leastOf(draft) === 1 ? [] : ["--replicas", draft.replicas.trim()]), ...most,
     ...(draft.access === "private" ? [] : ["--access", draft.access]),
     ...(draft.queue ? ["--queue", draft.queue] : []),
     ...(given.length ? ["--", ...given] : []),

@@ -6,6 +6,7 @@ export interface QueueBar {
   depth: number;
   weight: number;
   open: boolean;
+  reclaimable: boolean;
   share: QueueShareView | null;
 }
 
@@ -21,7 +22,7 @@ export function barsOf(queues: readonly QueueBody[], shares: readonly QueueShare
   const add = (parent: string, depth: number): void => {
     for (const queue of (below.get(parent) ?? []).sort((one, other) => one.name.localeCompare(other.name))) {
       const share = shares.find((one) => one.queue === queue.name && one.slot === slot) ?? null;
-      found.push({ queue: queue.name, depth, weight: queue.weight ?? 1, open: queue.open ?? true, share });
+      found.push({ queue: queue.name, depth, weight: queue.weight ?? 1, open: queue.open ?? true, reclaimable: queue.reclaimable ?? true, share });
       add(queue.name, depth + 1);
     }
   };
@@ -34,11 +35,27 @@ export function scaleOf(bars: readonly QueueBar[]): number {
   return bars.reduce((most, { share }) => (share ? Math.max(most, share.allocated + share.waiting, share.deserved ?? 0, share.guarantee) : most), 1);
 }
 
-/** Queues that wait below their share, and those that use more than theirs. */
-export function borrowing(bars: readonly QueueBar[]): { starved: string[]; over: string[] } {
-  const leaves = bars.filter((bar) => bar.share !== null);
-  return {
-    starved: leaves.filter(({ share }) => share && share.waiting > 0 && share.deserved !== null && share.allocated < share.deserved).map((bar) => bar.queue),
-    over: leaves.filter(({ share }) => share && share.borrowed > 0).map((bar) => bar.queue),
-  };
+export interface Loan {
+  from: string;
+  to: string;
+  /** The most that it can be: the borrowed part, or what the other queue has not of its share. */
+  most: number;
+  /** What the lender waits for. */
+  waiting: number;
+  reclaimable: boolean;
+}
+
+/** Who uses the share of whom: each queue with more than its share, and each with less; those that wait for it first. */
+export function loansOf(bars: readonly QueueBar[]): Loan[] {
+  // Queues above others only add up what those use.
+  const leaves = bars.filter((bar, at) => (bars[at + 1]?.depth ?? 0) <= bar.depth);
+  const found: Loan[] = [];
+  for (const { queue: to, share: over, reclaimable } of leaves) {
+    if (!over?.borrowed) continue;
+    for (const { queue: from, share: under } of leaves) {
+      const left = under?.deserved ? under.deserved - under.allocated : 0;
+      if (under && left > 0) found.push({ from, to, most: Math.min(over.borrowed, left), waiting: under.waiting, reclaimable });
+    }
+  }
+  return found.sort((one, other) => Number(other.waiting > 0) - Number(one.waiting > 0) || other.most - one.most);
 }

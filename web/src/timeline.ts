@@ -92,16 +92,24 @@ export function averageOf(steps: readonly Step[], to: number): number {
 }
 
 /** Times for marks on an axis: a handful, at round distances. */
-export function marksOf(from: number, to: number): number[] {
+export function marksOf(from: number, to: number, most = 8): number[] {
   const minute = 60_000;
-  const lengths = [minute / 6, minute, 5 * minute, 15 * minute, 60 * minute, 180 * minute, 360 * minute, 1440 * minute, 10080 * minute];
-  const every = lengths.find((length) => (to - from) / length <= 8) ?? 10080 * minute;
+  const lengths = [1, 5, 10, 15, 30, 60, 180, 360, 720, 1440, 2880, 10080].map((minutes) => minutes * minute);
+  const every = lengths.find((length) => (to - from) / length <= most) ?? 10080 * minute;
   const found: number[] = [];
   for (let at = Math.ceil(from / every) * every; at <= to; at += every) found.push(at);
   return found;
 }
 
-/** Whether the text of a mark has no room behind it, and stands before it. */
-export function isLate(at: number, from: number, to: number): boolean {
-  return (at - from) / (to - from) > 0.85;
+export type Side = "after" | "before" | "none";
+
+/** Where the text of each mark stands, if it takes this long: not cut, not across now, and not on another text. */
+export function sidesOf(marks: readonly number[], from: number, to: number, now: number, length: number): Side[] {
+  let free = from;
+  return marks.map((at) => {
+    const begin = [at, at - length].find((one) => one >= free && one + length <= to && (now <= one || now >= one + length));
+    if (begin === undefined) return "none";
+    free = begin + length;
+    return begin === at ? "after" : "before";
+  });
 }

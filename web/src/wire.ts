@@ -205,21 +205,6 @@ export interface KernelView {
   labels: Record<string, string>;
 }
 
-/** The receipt of an eviction: for whom, how many kernels, and the lost work. */
-export interface EvictionView {
-  number: number;
-  action: string;
-  at: string;
-  for_session: string;
-  kernels: number;
-  whole: boolean;
-  lost_slot_s: number;
-  reported: boolean;
-  ends_by: string;
-  ended_at: string | null;
-  step: number | null;
-}
-
 /** A failed attempt to start a session; the agent is avoided for a while. */
 export interface FailedStartView {
   attempt: number;
@@ -398,6 +383,41 @@ export interface LogChunk {
   end: boolean;
 }
 
+/** The outcome of one request of a batch: the session, or a problem. */
+export interface BatchItemView {
+  session: string | null;
+  name: string | null;
+  fresh: boolean;
+  problem: ProblemView | null;
+}
+
+/** The outcomes of a batch, in the order of its lines. */
+export interface BatchView {
+  items: BatchItemView[];
+  accepted: number;
+  refused: number;
+}
+
+/** A session to end: its id, its name, or a unique prefix of one. */
+export interface StopBody {
+  session: string;
+}
+
+/** The outcome of one line: the session that ends or has ended, or a problem. */
+export interface StopItemView {
+  id: string | null;
+  name: string | null;
+  status: string | null;
+  problem: ProblemView | null;
+}
+
+/** The outcomes of a request to end sessions, in the order of its lines. */
+export interface StopView {
+  items: StopItemView[];
+  accepted: number;
+  refused: number;
+}
+
 /** The use of a device as its agent measured it last; null where unknown. */
 export interface DeviceFiguresView {
   use_percent: number | null;
@@ -434,13 +454,50 @@ export interface ReasonView {
   last: string;
 }
 
-/** A session that would lose kernels; its id is empty if it is another user's. */
+/** The costs of a set of victims, in the order in which sets are compared. */
+export interface EvictionCostView {
+  only_loans: boolean;
+  whole_gangs: number;
+  queue_distance: number;
+  queue_priority: number;
+  priority: number;
+  kernel_priority: number;
+  lost_slot_minutes: number;
+  kernels: number;
+}
+
+/** The receipt of an eviction: for whom, how many kernels, and the lost work. */
+export interface EvictionView {
+  number: number;
+  action: string;
+  at: string;
+  for_session: string;
+  kernels: number;
+  whole: boolean;
+  lost_slot_s: number;
+  reported: boolean;
+  ends_by: string;
+  ended_at: string | null;
+  step: number | null;
+  for_name: string;
+  saves_every_s: number | null;
+  completed: boolean;
+  rule: string;
+  cost: EvictionCostView | null;
+  next_best: EvictionCostView | null;
+}
+
+/** A session that would lose kernels, without id and name if another user's. */
 export interface VictimView {
   session: string;
   action: string;
   kernels: number;
   whole: boolean;
   lost_slot_s: number;
+  name: string;
+  rule: string;
+  cost: EvictionCostView | null;
+  next_best: EvictionCostView | null;
 }
 
 /** Why a session is in its status, and changes that would let it start. */
@@ -459,6 +516,7 @@ export interface WhyView {
   as_of: string | null;
   name: string;
   times_out_at: string | null;
+  until: string | null;
   evicts: VictimView[];
 }
 
@@ -658,6 +716,7 @@ export interface AgentImpactSession {
   status: string;
   kernels: number;
   size: number;
+  moves: boolean;
 }
 
 /** The impact of an action on an agent, which was not changed. */

@@ -1,25 +1,32 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
+import { endedCommand, listCommand, timelineCommand } from "../src/commands.ts";
 import { bodyOf, commandLine, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, unfinished, words } from "../src/draft.ts";
+import { stopCommand, stoppable, summaryOf } from "../src/endings.ts";
 import { EventReader } from "../src/events.ts";
-import { amount, duration, printable, shellWords } from "../src/format.ts";
+import { problemLines, amount, duration, printable, shellWords } from "../src/format.ts";
+import { evictionText, rareFacts, timeTo } from "../src/facts.ts";
+import { GrowingList } from "../src/growing.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
 import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortedUntil, sortOf, sortParameter } from "../src/rows.ts";
-import { deviceLanes, devicesText } from "../src/devicelanes.ts";
+import { deviceLanes, devicesText, type Piece, TARGET_PX, targetsOf } from "../src/devicelanes.ts";
 import { limitRows } from "../src/limits.ts";
+import { endpointLines, tilesOf, tileTone } from "../src/replicas.ts";
+import { isSame, scaleBody, scaleLine, scaleOf as scaleOfDeployment, unfinishedScale } from "../src/scaling.ts";
 import { modeOf, shading, stepOf } from "../src/shade.ts";
-import { barsOf, borrowing, scaleOf } from "../src/shares.ts";
-import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, updateLine } from "../src/served.ts";
+import { barsOf, loansOf, scaleOf } from "../src/shares.ts";
+import { deploymentFrom, revisionFrom, SERVED, serveLine, servedOf, unfinishedServed, updateLine } from "../src/served.ts";
+import { curlLine, openAiText } from "../src/snippets.ts";
 import { targetsFor } from "../src/targets.ts";
 import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
-import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, unitOf } from "../src/timeline.ts";
+import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, sidesOf, unitOf } from "../src/timeline.ts";
 import { askedOf, coresOf, deviceUseOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
-import { asked as askedChanges, changesOf, NONE, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, TimelineView, HistoryLine, KernelUseView, QueueBody, QueueShareView, SessionSpecView } from "../src/wire.ts";
+import { addressOf, asked as askedChanges, changesOf, NONE, unfinishedChanges, whatIfLine } from "../src/whatif.ts";
+import type { DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
 
@@ -59,8 +66,42 @@ test("a draft is a request and the same command line", () => {
 test("a form with an amount that is not typed to its end is not planned", () => {
   const typed = (changes: Partial<typeof EMPTY>) => unfinished({ ...EMPTY, ...changes });
   for (const mem of ["1", "1G", "1.5Gi", "512MiB", "7B", ""]) assert.equal(typed({ mem }), "");
-  for (const mem of ["1.", "G", "1 G", "1GBi", "-1"]) assert.equal(typed({ mem }), "Memory of each");
-  assert.deepEqual([typed({ cpus: "500m" }), typed({ cpus: "0," }), typed({ gpus: "8" }), typed({ gpus: "x" })], ["", "CPU of each", "", "GPU of each"]);
+  for (const mem of ["1.", "G", "1 G", "1GBi", "-1"]) assert.match(typed({ mem }), /^Memory of each is no amount yet/);
+  assert.deepEqual([typed({ cpus: "500m" }), typed({ gpus: "8" })], ["", ""]);
+  assert.match(typed({ cpus: "0," }), /^CPU of each/);
+  assert.match(typed({ gpus: "x" }), /^GPU of each/);
+});
+
+test("a number that is none is refused, not read as another one", () => {
+  for (const size of ["abc", "0", "-3", "2.7", "1e3", "0x10"]) assert.equal(unfinished({ ...EMPTY, size }), "Kernels must be a whole number, 1 or more.");
+  for (const size of ["", " 4 ", "1000"]) assert.equal(unfinished({ ...EMPTY, size }), "");
+  const served = (changes: Partial<typeof SERVED>) => unfinishedServed({ ...SERVED, ...changes });
+  assert.deepEqual([served({}), served({ replicas: "0" }), served({ replicas: "" }), served({ replicas: "2", most: "4" })], ["", "", "", ""]);
+  assert.equal(served({ replicas: "two" }), "Replicas must be a whole number, 0 or more.");
+  assert.equal(served({ most: "0" }), "Most replicas must be a whole number, 1 or more.");
+  assert.equal(served({ replicas: "3", most: "2" }), "Most replicas is less than Replicas.");
+  assert.match(served({ mem: "lots" }), /^Memory of each/);
+  assert.deepEqual([deploymentFrom({ ...SERVED, replicas: "" }).replicas_min, serveLine({ ...SERVED, replicas: "" }).join(" ")], [1, "sokovan serve toy"]);
+});
+
+test("a command with a quote that is not closed is refused", () => {
+  assert.equal(unfinished({ ...EMPTY, command: "echo 'x" }), "Command: a quote is not closed.");
+  assert.equal(unfinished({ ...EMPTY, command: `echo 'x' "it's"` }), "");
+  assert.equal(unfinishedServed({ ...SERVED, arguments: '"' }), "Arguments of the engine: a quote is not closed.");
+});
+
+test("a problem says each thing once", () => {
+  const problems = [{ where: "name", problem: "is bad" }, { where: "size", problem: "is 0" }];
+  assert.deepEqual(problemLines({ detail: "the request is invalid: name: is bad; size: is 0", problems }), ["the request is invalid", problems]);
+  assert.deepEqual(problemLines({ detail: "session: name = 'x': is bad", problems }), ["session: name = 'x': is bad", problems.slice(1)]);
+});
+
+test("changes to try out that make no sense are named", () => {
+  const typed = (changes: Partial<typeof NONE>) => unfinishedChanges({ ...NONE, ...changes });
+  assert.deepEqual([typed({}), typed({ like: "a1", count: "2" }), typed({ weights: [["q", ""]] })], ["", "", ""]);
+  assert.equal(typed({ weights: [["q", "-1"]] }), "Weight of q must be a whole number, 1 or more.");
+  assert.equal(typed({ like: "a1" }), "Say how many machines to add.");
+  assert.equal(typed({ count: "2" }), "Name an agent that the new machines are like.");
 });
 
 test("events are read however the bytes are cut", () => {
@@ -82,11 +123,48 @@ function line(subject: string, after: string, at: number): HistoryLine {
 }
 
 test("lanes have a span for each state, and the last one goes on", () => {
-  const lanes = lanesOf("s", [line("s", "pending", 0), line("k", "pending", 0), line("k", "running", 2000), line("k", "terminated", 5000)], 9000);
+  const of = (id: string, status: string, since: number) => ({ id, status, since: new Date(since).toISOString() });
+  const lines = [line("s", "pending", 0), line("k", "pending", 0), line("other", "pending", 0), line("k", "running", 2000), line("k", "terminated", 5000)];
+  const lanes = lanesOf([of("s", "pending", 0), of("k", "running", 2000)], lines, 9000);
   assert.deepEqual(lanes.map((one) => one.subject), ["s", "k"]);
   assert.deepEqual(lanes[0]?.spans, [{ status: "pending", from: 0, to: 9000 }]);
   assert.deepEqual(lanes[1]?.spans.map((one) => one.to - one.from), [2000, 3000, 0]);
   assert.deepEqual(extent(lanes), [0, 9000]);
+  // Without the end of its history a kernel is in the state that it is in now.
+  const [, cut, unread] = lanesOf([of("s", "pending", 0), of("k", "running", 2000), of("l", "pulling", 1000)], lines.slice(0, 2), 9000);
+  assert.deepEqual(cut?.spans, [{ status: "pending", from: 0, to: 2000 }, { status: "running", from: 2000, to: 9000 }]);
+  assert.deepEqual(unread?.spans, [{ status: "pulling", from: 1000, to: 9000 }]);
+});
+
+test("a session says what it waited for, how often it was started, and what evictions cost", () => {
+  const view = { labels: { team: "nlp", spot: "" }, gates: [], time_limit_s: 7200, attempt: 2, retry: { attempts: 3 }, failed_starts: [{}] } as unknown as SessionView;
+  assert.deepEqual(rareFacts(view), [["labels", "team=nlp, spot"], ["time limit", "2h"], ["attempt", "2 of 3"]]);
+  assert.deepEqual(rareFacts({ ...view, labels: {}, time_limit_s: null, attempt: 1, failed_starts: [] }), []);
+  const eviction = { for_name: "urgent", for_session: "s-9", whole: false, kernels: 2, completed: false, saves_every_s: null, reported: true, step: 400, lost_slot_s: 40, ended_at: "x" } as EvictionView;
+  assert.equal(evictionText(eviction), "for urgent: 2 kernels; 40 slot seconds since its last checkpoint (step 400): lost");
+  assert.equal(evictionText({ ...eviction, for_name: "", for_session: "", whole: true, reported: false, step: null, ended_at: null }), "for a session of another user: all kernels; 40 slot seconds since its start (no checkpoint was reported): at stake");
+  assert.equal(evictionText({ ...eviction, completed: true }), "for urgent: 2 kernels; it had ended by itself before, nothing was lost");
+  assert.equal(timeTo(new Date(61_000).toISOString(), 1000), "in 1m");
+  assert.equal(timeTo(new Date(500).toISOString(), 1000), "");
+});
+
+test("a list that grows is read to its end once, and then from near its end", async () => {
+  const entries = Array.from({ length: 35 }, (_, at) => at);
+  const asked: string[] = [];
+  const page = async (cursor: string) => {
+    asked.push(cursor);
+    const next = Number(cursor) + 10;
+    return { items: entries.slice(Number(cursor), next), next: next < entries.length ? String(next) : null };
+  };
+  const list = new GrowingList<number>();
+  assert.deepEqual(await list.read(page, 9), entries);
+  assert.deepEqual(asked.splice(0), ["", "10", "20", "30"]);
+  for (let at = 35; at < 52; at += 1) entries.push(at);
+  assert.deepEqual(await list.read(page, 9), entries);
+  assert.deepEqual(asked.splice(0), ["20", "30", "40", "50"]);
+  assert.equal((await new GrowingList<number>().read(page, 3)).length, 30);
+  await assert.rejects(list.read(() => Promise.reject(new Error("broken off")), 9));
+  assert.deepEqual(await list.read(page, 9), entries);
 });
 
 const FLEET: FleetView = {
@@ -207,9 +285,39 @@ test("devices with the same time share a lane, and others have their own", () =>
   assert.deepEqual(lanes[0]?.pieces[0], { kind: "held", from: 10_000, to: 20_000, text: "ddp of ada", session: "s-1" });
 });
 
+test("brief sessions side by side share a target, and none is too small or over another one", () => {
+  const width = 1000;
+  const share = (at: number) => Math.min(1, Math.max(0, at / width));
+  const held = (name: string, from: number, to: number): Piece => ({ kind: "held", from, to, text: name, session: name });
+  const targets = (...pieces: Piece[]) => {
+    const found = targetsOf(pieces, share, width).map((one) => ({ from: one.from * width, to: one.to * width, names: one.pieces.map((piece) => piece.text).join("") }));
+    found.forEach((one, at) => {
+      assert.ok(one.to - one.from >= TARGET_PX - 1e-6 && one.from >= 0 && one.to <= width, `${one.names} is large enough`);
+      assert.ok((found[at + 1]?.from ?? width) >= one.to - 1e-6, `${one.names} is over no other`);
+    });
+    return found.map((one) => one.names);
+  };
+  assert.deepEqual(targets(held("a", 100, 102), held("b", 103, 105), held("c", 200, 201)), ["ab", "c"]);
+  assert.deepEqual(targets(held("a", 0, 1), held("b", 999, 1000)), ["a", "b"]);
+  // Two of them take no more room than one.
+  assert.deepEqual(targets(...[0, 20, 40, 60].map((at) => held(`${at} `, at, at + 1))), ["0 20 ", "40 60 "]);
+  // Long ones give their edge away, as long as they are large enough.
+  assert.deepEqual(targets(held("a", 0, 300), held("b", 300, 302), held("c", 302, 600)), ["a", "b", "c"]);
+  assert.deepEqual(targets(held("a", 0, 30), held("b", 30, 32)), ["ab"]);
+  // At the same time, on parts of a device.
+  assert.deepEqual(targets(held("a", 0, 300), held("b", 200, 500)), ["ab"]);
+  assert.deepEqual(targets({ ...held("a", 0, 300), session: "" }, held("b", 500, 500)), ["b"]);
+  for (let at = 1; at < 40; at += 1) targets(...[0, 1, 2, 3, 4].map((step) => held(String(step), step * at, step * at + (step % 2 ? 2 : at))));
+});
+
 test("an address asks for changes to try out", () => {
   const asked = askedChanges(new URLSearchParams("weight=a%3Db%3D5&weight=bad&drain=n1&drain=n2"));
   assert.deepEqual(changesOf(asked), { drain: ["n1", "n2"], weights: { "a=b": 5 }, add: {} });
+  assert.equal(addressOf(asked), "?drain=n1&drain=n2&weight=a%3Db%3D5");
+  const all = { drain: "n1, n2", like: "n3", count: "4", weights: [["q", "2"], ["emptied", ""]] as const, group: "gpu" };
+  assert.deepEqual(askedChanges(new URLSearchParams(addressOf(all))), { ...all, weights: [["q", "2"]] });
+  assert.equal(addressOf(NONE), "");
+  assert.equal(whatIfLine(changesOf(all)).join(" "), "sokovan what-if --drain n1 --drain n2 --weight q=2 --add n3=4 --scaling-group gpu");
 });
 
 test("devices of an agent are counted by their session, and others stay unnamed", () => {
@@ -227,6 +335,31 @@ test("a filter matches every word anywhere", () => {
   assert.deepEqual([...countBy(["a", "b", "a"], (one) => one)], [["a", 2], ["b", 1]]);
 });
 
+test("the command of a list prints what the list shows", () => {
+  assert.equal(listCommand("", "", sortOf("")), "sokovan ps --all --no-limit");
+  assert.equal(listCommand("running", " ada bert", sortOf("-gpu")), "sokovan ps --no-limit --sort -gpus --status running --search 'ada bert'");
+  const waits = { reason: "QUOTA_USER" } as SessionRow;
+  assert.equal(listCommand("", "QUOTA_USER", sortOf(""), [waits]), "sokovan ps --all --no-limit --reason QUOTA_USER");
+  assert.match(listCommand("", "QUOTA_USER", sortOf(""), [waits, { reason: null } as SessionRow]), / --search QUOTA_USER$/);
+  const ended = new URLSearchParams({ view: "", name: "it's", user: "ada", label: "team=a", cursor: "x" });
+  assert.equal(endedCommand(ended), "sokovan ps --status ENDED --user ada --name 'it'\\''s' --label team=a");
+  assert.equal(endedCommand(new URLSearchParams({ status: "cancelled" })), "sokovan ps --status cancelled");
+  assert.equal(timelineCommand(new URLSearchParams({ q: "ada train", agent: "a1" }), "1h"), "sokovan timeline --last 1h --search 'ada train'");
+  assert.equal(timelineCommand(new URLSearchParams({ view: "devices", q: "ada", agent: "a1" }), "6h"), "sokovan agent timeline a1 --last 6h");
+  assert.equal(commandLine(EMPTY), "sokovan run --cpus 1 --mem 1GiB -- COMMAND");
+});
+
+test("selected sessions that have not ended are stopped by one command, those that wait first", () => {
+  const row = (id: string, status: string, name = id): SessionRow => ({ id, name, status }) as SessionRow;
+  const rows = [row("1", "running", "same"), row("2", "terminated"), row("3", "pending", "it's"), row("4", "running", "same"), row("5", "running")];
+  const chosen = stoppable(rows, new Set(["1", "2", "3", "4"]));
+  assert.deepEqual(chosen.map((one) => one.id), ["3", "1", "4"]);
+  assert.equal(stopCommand(chosen), "sokovan stop 'it'\\''s' 1 4");
+  assert.equal(stopCommand(Array.from({ length: 201 }, (_, index) => row(`s${index}`, "running"))), "");
+  const item = (status: string | null, detail = "") => ({ id: "1", name: "a", status, problem: detail ? { type: "", title: "", status: 404, detail, code: "", hint: "", request_id: "", problems: [] } : null });
+  assert.equal(summaryOf([item("terminating"), item("cancelled"), item(null, "no such session")]), "1 session will end. 1 session has ended. 1 session was refused.");
+});
+
 test("queues are bars below their parents, and who borrows from whom is named", () => {
   const queues = [{ name: "b", parent: "root" }, { name: "root" }, { name: "a", parent: "root" }] as QueueBody[];
   const share = (queue: string, allocated: number, deserved: number, waiting: number, borrowed: number): QueueShareView =>
@@ -234,7 +367,12 @@ test("queues are bars below their parents, and who borrows from whom is named", 
   const bars = barsOf(queues, [share("a", 2, 4, 3, 0), share("b", 6, 4, 0, 2)], "gpu");
   assert.deepEqual(bars.map((one) => [one.queue, one.depth]), [["root", 0], ["a", 1], ["b", 1]]);
   assert.equal(scaleOf(bars), 6);
-  assert.deepEqual(borrowing(bars), { starved: ["a"], over: ["b"] });
+  assert.deepEqual(loansOf(bars), [{ from: "a", to: "b", most: 2, waiting: 3, reclaimable: true }]);
+  // One that does not wait comes last; what is above others and what has all of its share lends nothing.
+  const more = [...queues, { name: "c", parent: "root", reclaimable: false }, { name: "d" }, { name: "e" }] as QueueBody[];
+  const shares = [share("root", 8, 12, 3, 0), share("a", 2, 3, 3, 0), share("b", 6, 4, 0, 2), share("c", 5, 1, 0, 4), share("d", 0, 9, 0, 0), share("e", 4, 4, 2, 0)];
+  const loans = loansOf(barsOf(more, shares, "gpu")).map((one) => `${one.to} ${one.from} ${one.most} ${one.waiting} ${one.reclaimable}`);
+  assert.deepEqual(loans, ["b a 1 3 true", "c a 1 3 false", "c d 4 0 false", "b d 2 0 true"]);
 });
 
 test("a drain takes the free devices of an agent away", () => {
@@ -277,6 +415,14 @@ test("devices over time are the sum of what sessions hold", () => {
   assert.equal(pathOf(steps, 600, 9000, 6, 84, 6), "M0.0 6.0H4.0V2.0H24.0V0.0H44.0V4.0H84.0");
   assert.deepEqual(barsIn(rows, 600, 9000).map((bar) => [bar.row.name, bar.began, bar.ended]), [["a", 1000, 5000], ["b", 3000, null], ["c", null, null]]);
   assert.deepEqual(marksOf(0, 240_000), [0, 60_000, 120_000, 180_000, 240_000]);
+});
+
+test("the text of a mark is not cut, not across now and not on another one", () => {
+  assert.deepEqual(marksOf(0, 990_000, 2), [0, 600_000]);
+  assert.deepEqual(sidesOf([10, 40, 70], 0, 100, 90, 15), ["after", "after", "after"]);
+  assert.deepEqual(sidesOf([40, 80], 0, 100, 90, 15), ["after", "before"]);
+  assert.deepEqual(sidesOf([40, 95], 0, 100, 90, 15), ["after", "none"]);
+  assert.deepEqual(sidesOf([60, 80], 0, 100, 90, 15), ["after", "none"]);
 });
 
 test("the palette finds names by their parts, beginnings first", () => {
@@ -478,6 +624,51 @@ test("a deployment is a request and the same command line", () => {
   });
   assert.equal(shellWords(serveLine(draft)), "sokovan serve a/b --name chat --engine vllm --gpus 2 --max-replicas 4 --queue q -- --len 8");
   assert.equal(shellWords(serveLine({ ...SERVED, name: "t" })), "sokovan serve toy --name t");
+});
+
+test("the number of replicas is fixed, or follows demand between bounds", () => {
+  const scaling = { metric: "manual", target: null, down_s: 60 } as const;
+  const fixed = { name: "chat", replicas_min: 2, replicas_max: 2, scaling } as DeploymentView;
+  const scale = scaleOfDeployment(fixed);
+  assert.deepEqual(scale, { least: "2", most: "", metric: "concurrency", target: "" });
+  assert.equal(isSame(scale, fixed), true);
+  assert.deepEqual(scaleBody({ ...scale, least: "3" }, fixed), { replicas_min: 3, replicas_max: 3, scaling });
+  const follows = { ...scale, least: "0", most: "8", metric: "qps", target: "20" } as const;
+  assert.deepEqual(scaleBody(follows, fixed), { replicas_min: 0, replicas_max: 8, scaling: { ...scaling, metric: "qps", target: 20 } });
+  assert.equal(scaleLine(follows, fixed).join(" "), "sokovan deployment scale chat 0 --max 8 --metric qps --target 20");
+  assert.equal(scaleLine({ ...scale, least: "3", most: "3" }, fixed).join(" "), "sokovan deployment scale chat 3");
+  assert.deepEqual(["", "x", "9"].map((least) => unfinishedScale({ ...follows, least })), [
+    "The number of replicas is missing.", "The number of replicas must be a whole number, 0 or more.", "The most replicas are fewer than the least.",
+  ]);
+  assert.equal(unfinishedScale({ ...follows, target: "0" }), "The target must be a whole number, 1 or more.");
+});
+
+test("the tile of a replica says how its endpoint answers, and turns when it does not", () => {
+  const endpoint = { healthy: true, weight: 1, served: 9, outstanding: 3, waiting: 1, answers: 0, failures: 0, failing: false, ejected: 0, ejections: 0 } as RouteEndpointView;
+  assert.deepEqual(endpointLines(endpoint), ["answers its checks, weight 1", "3 under way, 1 of them waiting in the engine, 9 served"]);
+  assert.deepEqual(endpointLines({ ...endpoint, healthy: false, answers: 5, failures: 2, failing: true, ejected: 1, ejections: 3 }).slice(2), [
+    "2 of the last 5 answers failed", "fails again and again, while another replica answers", "left out by 1 gateway for the time being", "left out 3 times so far",
+  ]);
+  const replica = (status: string) => ({ status }) as ReplicaView;
+  assert.deepEqual([tileTone(replica("active"), endpoint), tileTone(replica("warming"), undefined), tileTone(replica("failed"), undefined)], ["good", "wait", "bad"]);
+  for (const change of [{ failing: true }, { ejected: 1 }, { healthy: false }]) assert.equal(tileTone(replica("active"), { ...endpoint, ...change }), "bad");
+});
+
+test("a replica that failed has a tile until another attempt takes its place", () => {
+  const replica = (ordinal: number, attempt: number) => ({ id: `${ordinal}.${attempt}`, revision: 1, ordinal, attempt }) as ReplicaView;
+  const why = { replicas: [{ replica: replica(0, 1) }] } as DeploymentWhyView;
+  const ids = (...views: ReplicaView[]) => tilesOf(views, why).map((one) => one.id);
+  assert.deepEqual([ids(replica(1, 1)), ids(replica(1, 1), replica(0, 2))], [["0.1", "1.1"], ["0.2", "1.1"]]);
+});
+
+test("a deployment is asked by curl and by a client of the OpenAI API", () => {
+  assert.equal(
+    curlLine("http://h/v1/", "it's"),
+    `curl -s http://h/v1/chat/completions -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d '{"model":"it'\\''s","messages":[{"role":"user","content":"hello"}]}'`,
+  );
+  assert.match(curlLine("http://h/v1", "m", "ske_1"), / -H 'Authorization: Bearer ske_1' /);
+  assert.match(openAiText("http://h/v1", "m"), /^import os\n[^]*api_key=os\.environ\["KEY"\]\)/);
+  assert.match(openAiText("http://h/v1", 'a"b', "ske_1"), /api_key="ske_1"\)\n.*model="a\\"b"/);
 });
 
 test("a new revision keeps what its form does not show", () => {

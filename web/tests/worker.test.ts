@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { FIRST_ROWS, Held, MORE_ROWS } from "../src/live/held.ts";
 import type { FromWorker, ToWorker } from "../src/live/messages.ts";
 import { rowOf, type SessionRow } from "../src/rows.ts";
@@ -90,12 +90,18 @@ function pageOf(address: URL): SessionRowPage {
   return { items, next: from > limit ? String(from - limit) : null };
 }
 
-globalThis.fetch = (async (path: string) => {
+let sayAlive: () => void = () => undefined;
+let resumedAt = "";
+
+globalThis.fetch = (async (path: string, { headers, signal }: { headers: Record<string, string>; signal: AbortSignal }) => {
   const address = new URL(path, "http://127.0.0.1");
   asked.push(address.pathname.replace("/api/v1/", "") + address.search);
   if (address.pathname !== "/api/v1/events") return Response.json(pageOf(address));
+  resumedAt = headers["Last-Event-ID"] ?? "";
   const body = new ReadableStream({
     start(controller) {
+      signal.addEventListener("abort", () => controller.error(signal.reason));
+      sayAlive = () => controller.enqueue(encoder.encode(": alive\n\n"));
       controller.enqueue(encoder.encode(": connected\nid: p.1\n\n"));
       send = (event) => controller.enqueue(encoder.encode(`event: change\ndata: ${JSON.stringify(event)}\n\n`));
     },
@@ -140,4 +146,48 @@ test("a list of 10,000 sessions is one request, and a change of one session anot
   assert.equal((await next("sessions")).rows.length, MORE_ROWS);
   assert.deepEqual(asked.splice(0), [`sessions/rows?limit=${MORE_ROWS}&cursor=${SESSIONS - FIRST_ROWS}`]);
   say({ kind: "close" });
+});
+
+test("a stream that says nothing for too long is opened again where it was, and tabs know since when", async () => {
+  mock.timers.enable({ apis: ["setInterval", "setTimeout", "Date"], now: 1_000_000 });
+  const told: FromWorker[] = [];
+  const scope = (globalThis as unknown as { self: { postMessage: (message: FromWorker) => void; onmessage: (event: { data: ToWorker }) => void } }).self;
+  scope.postMessage = (message) => told.push(message);
+  const settle = async () => {
+    for (let turn = 0; turn < 50; turn += 1) await Promise.resolve().then(() => new Promise((done) => setImmediate(done)));
+  };
+  const pass = async (seconds: number) => {
+    for (let at = 0; at < seconds; at += 1) {
+      mock.timers.tick(1000);
+      await settle();
+    }
+  };
+  const linesTold = () => told.splice(0).flatMap((one) => (one.kind === "line" ? [[one.up, one.at]] : []));
+  scope.onmessage({ data: { kind: "open", proof: "p" } });
+  await settle();
+  assert.deepEqual(linesTold(), [[true, 1_000_000]]);
+  for (let at = 0; at < 6; at += 1) {
+    await pass(15);
+    sayAlive();
+    await settle();
+  }
+  assert.deepEqual(linesTold(), []);
+  const last = Date.now();
+  asked.length = 0;
+  await pass(40);
+  assert.deepEqual(linesTold(), []);
+  await pass(7);
+  const [down, up] = linesTold();
+  assert.deepEqual(down, [false, last]);
+  assert.ok(up?.[0] === true && Number(up[1]) > last + 40_000);
+  assert.deepEqual(asked.filter((one) => !one.includes("id=")), ["events"]);
+  assert.equal(resumedAt, "p.1");
+
+  // Who does not want to wait gets everything again at once.
+  asked.length = 0;
+  scope.onmessage({ data: { kind: "refresh" } });
+  await settle();
+  assert.deepEqual(asked, [`sessions/rows?limit=${FIRST_ROWS}`]);
+  scope.onmessage({ data: { kind: "close" } });
+  mock.timers.reset();
 });

@@ -18,10 +18,18 @@ export const lineUp = signal(true);
 export const heardAt = signal(Date.now());
 /** The last events, newest first. */
 export const recent = signal<EventView[]>([]);
-/** Counts changes of agents and kernels, for pages that read figures of the cluster. */
-export const clusterTick = signal(0);
 /** Now, by the second, for ages. */
 export const now = signal(Date.now());
+/** Counts changes of agents and kernels, and what may have changed unseen, for pages that read figures of the cluster. */
+export const clusterTick = signal(0);
+// What changes without an event is read again this often.
+const UNTOLD_MS = 15_000;
+// A page that nobody sees reads nothing by itself, so that its login can end.
+const untold = signal(0);
+/** As `clusterTick`, and now and then, for what has no events or not of each change: items, keys, entries of logs. */
+export const untoldTick = computed(() => `${clusterTick.value} ${untold.value}`);
+/** Counts when everything that a page shows is to be read again: someone asks for it, or the line was down. */
+export const again = signal(0);
 export const sessions = computed(() => {
   version.value;
   return [...table.values()].sort(byAge);
@@ -55,6 +63,8 @@ function heard(message: FromWorker): void {
     case "sessions":
       if (message.whole) table.clear();
       for (const row of message.rows) table.set(row.id, row);
+      // Changes were missed, or are too many to be named. What a page reads first is new anyway.
+      if (message.whole && loaded.value) clusterTick.value += 1;
       loaded.value = true;
       cut.value = message.cut;
       heardAt.value = Date.now();
@@ -70,8 +80,9 @@ function heard(message: FromWorker): void {
       clusterTick.value += 1;
       return;
     case "line":
+      if (message.up && !lineUp.value) again.value += 1;
       lineUp.value = message.up;
-      if (message.up) heardAt.value = Date.now();
+      heardAt.value = message.at;
       return;
     case "denied":
       leave();
@@ -108,7 +119,10 @@ export function connect(): void {
     }
     addEventListener("pagehide", () => post?.({ kind: "close" }));
     addEventListener("pageshow", (event) => event.persisted && location.reload());
-    setInterval(() => (now.value = Date.now()), 1000);
+    setInterval(() => {
+      now.value = Date.now();
+      if (document.visibilityState === "visible") untold.value = Math.floor(now.value / UNTOLD_MS);
+    }, 1000);
   }
   post({ kind: "open", proof: proof.value });
 }
@@ -120,7 +134,9 @@ export function disconnect(): void {
   loaded.value = false;
 }
 
+/** Read everything again now. */
 export function refresh(): void {
+  again.value += 1;
   post?.({ kind: "refresh" });
 }
 

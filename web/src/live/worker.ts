@@ -19,6 +19,9 @@ const WAITING_MS = 15_000;
 const EVENTS_TOLD = 200;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
+// The server says every 15 seconds that it is there. A stream that is silent for longer than this is taken for broken.
+const SILENT_MS = 40_000;
+const LISTEN_MS = 5_000;
 
 interface Line {
   postMessage(message: FromWorker): void;
@@ -32,6 +35,9 @@ let proof = "";
 // Where the stream is resumed after a break.
 let place = "";
 let running: AbortController | null = null;
+// The stream of now, and the reads beside it.
+let stream: AbortController | null = null;
+let hurry: () => void = () => undefined;
 let up = false;
 let heardAt = 0;
 let timer: ReturnType<typeof setTimeout> | null = null;
@@ -45,7 +51,6 @@ function tell(message: FromWorker): void {
 
 function setUp(now: boolean): void {
   up = now;
-  heardAt = Date.now();
   tell({ kind: "line", up, at: heardAt });
 }
 
@@ -91,6 +96,7 @@ async function readMore(signal: AbortSignal): Promise<void> {
 
 async function readPage(limit: number, cursor: string, signal: AbortSignal): Promise<{ rows: SessionRow[]; next: string | null }> {
   const page = await get<SessionRowPage>(`sessions/rows?limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`, signal);
+  heardAt = Date.now();
   return { rows: (page?.items ?? []).map(rowOf), next: page?.next ?? null };
 }
 
@@ -108,16 +114,18 @@ async function readChanged(signal: AbortSignal): Promise<void> {
 }
 
 /** Read what has changed, now or when the last read is long enough ago. */
-function readSoon(signal: AbortSignal): void {
-  if (timer === null && !reading) timer = setTimeout(() => void readNow(signal), Math.max(COLLECT_MS, restUntil - Date.now()));
+function readSoon(): void {
+  if (timer === null && !reading) timer = setTimeout(() => void readNow(), Math.max(COLLECT_MS, restUntil - Date.now()));
 }
 
-async function readNow(signal: AbortSignal): Promise<void> {
+async function readNow(): Promise<void> {
   timer = null;
+  // The next stream reads it.
+  if (!stream) return;
   reading = true;
   const began = Date.now();
   try {
-    await readChanged(signal);
+    await readChanged(stream.signal);
   } catch {
     // The next change reads the whole list.
     held.forget();
@@ -126,7 +134,7 @@ async function readNow(signal: AbortSignal): Promise<void> {
   reading = false;
   const ended = Date.now();
   restUntil = ended + Math.min(REST_MAX_MS, Math.max(REST_MIN_MS, REST_TIMES * (ended - began)));
-  if (fresh.length && running) readSoon(running.signal);
+  if (fresh.length && running) readSoon();
 }
 
 function keep(views: readonly ListedSession[]): void {
@@ -155,10 +163,10 @@ function isWatched(id: string): boolean {
   return false;
 }
 
-function noted(event: EventView, signal: AbortSignal): void {
+function noted(event: EventView): void {
   fresh.push(event);
   held.note(event, isWatched);
-  readSoon(signal);
+  readSoon();
 }
 
 async function follow(signal: AbortSignal): Promise<void> {
@@ -169,7 +177,9 @@ async function follow(signal: AbortSignal): Promise<void> {
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
   if (!resumes) await readAll(signal);
+  heardAt = Date.now();
   setUp(true);
+  if (fresh.length) readSoon();
   const reader = answer.body.getReader();
   const parser = new EventReader();
   parser.place = place;
@@ -178,7 +188,7 @@ async function follow(signal: AbortSignal): Promise<void> {
     if (done) return;
     heardAt = Date.now();
     for (const one of parser.push(value)) {
-      if (one.event === "change") noted(JSON.parse(one.data) as EventView, signal);
+      if (one.event === "change") noted(JSON.parse(one.data) as EventView);
       if (one.event === "resync") await readAll(signal);
       if (one.event === "problem") return;
     }
@@ -186,14 +196,33 @@ async function follow(signal: AbortSignal): Promise<void> {
   }
 }
 
+/** Follow the events until the stream ends or is silent: after a sleep, or behind a VPN that is gone, no error comes. */
+async function followHeard(signal: AbortSignal): Promise<void> {
+  const own = new AbortController();
+  const end = () => own.abort();
+  const began = Date.now();
+  const listening = setInterval(() => Date.now() - Math.max(began, heardAt) > SILENT_MS && end(), LISTEN_MS);
+  own.signal.addEventListener("abort", () => clearInterval(listening));
+  signal.addEventListener("abort", end);
+  stream = own;
+  try {
+    await follow(own.signal);
+  } finally {
+    signal.removeEventListener("abort", end);
+    // Reads beside it may wait for an answer that never comes.
+    end();
+    if (stream === own) stream = null;
+  }
+}
+
 async function run(signal: AbortSignal): Promise<void> {
   let wait = RETRY_MS;
-  const waiting = setInterval(() => void readWaiting(signal).catch(() => undefined), WAITING_MS);
+  const waiting = setInterval(() => stream && void readWaiting(stream.signal).catch(() => undefined), WAITING_MS);
   signal.addEventListener("abort", () => clearInterval(waiting));
   while (!signal.aborted) {
     const began = Date.now();
     try {
-      await follow(signal);
+      await followHeard(signal);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Denied) {
@@ -205,8 +234,21 @@ async function run(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     setUp(false);
     wait = Date.now() - began > RETRY_MAX_MS ? RETRY_MS : Math.min(RETRY_MAX_MS, wait * 2);
-    await new Promise((done) => setTimeout(done, wait));
+    await new Promise<void>((done) => {
+      hurry = done;
+      setTimeout(done, wait);
+    });
   }
+}
+
+/** What is held is read again; without a stream, as soon as there is one, which is tried at once. */
+function refresh(): void {
+  if (up && stream) {
+    void readAll(stream.signal).catch(() => undefined);
+    return;
+  }
+  place = "";
+  hurry();
 }
 
 function stop(): void {
@@ -235,10 +277,10 @@ function heard(line: Line, message: ToWorker): void {
       }
       return;
     case "refresh":
-      if (running) void readAll(running.signal).catch(() => undefined);
+      refresh();
       return;
     case "more":
-      if (running) void readMore(running.signal).catch(() => undefined);
+      if (stream) void readMore(stream.signal).catch(() => undefined);
       return;
     case "watch":
       lines.set(line, new Set(message.ids));

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { all, call } from "../api.ts";
 import { KINDS, bodyFrom, shown, type CatalogKind, type Item } from "../catalog.ts";
 import { shellWords } from "../format.ts";
+import { untoldTick } from "../live/store.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { AuditLog } from "../parts/auditlog.tsx";
@@ -34,8 +35,13 @@ export function AdminPage() {
   );
 }
 
+/** What the words of a page call one of them. */
+function nounOf(kind: CatalogKind): string {
+  return kind.noun.replace("-", " ");
+}
+
 function Catalog({ kind }: { kind: CatalogKind }) {
-  const found = useResource<Item[]>(kind.path, (signal) => all(kind.path, signal));
+  const found = useResource<Item[]>(kind.path, (signal) => all(kind.path, signal), untoldTick.value);
   const [removing, setRemoving] = useState("");
   const action = useAction(found.retry);
   const editing = query.value.get("edit") ?? "";
@@ -74,13 +80,13 @@ function Catalog({ kind }: { kind: CatalogKind }) {
           </table>
         </div>
       ) : (
-        <Empty title={`There is no ${kind.noun.replace("-", " ")} yet.`} command={`sokovan ${kind.noun} set --help`} />
+        <Empty title={`There is no ${nounOf(kind)} yet.`} command={`sokovan ${kind.noun} set --help`} />
       )}
       <div class="actions"><CopyCommand command={`sokovan ${kind.noun} ls`} /></div>
       {kind.path === "scaling-groups" ? items.map((item) => <Options key={String(item["name"])} item={item} />) : null}
       {kind.path === "policies" ? <Limits /> : null}
       {isAdmin ? <CatalogForm key={current ? `edit ${editing}` : "new"} kind={kind} item={current} onDone={() => { setQuery({ edit: "" }); found.retry(); }} /> : null}
-      {removing ? <Confirm title={`Remove ${kind.noun} ${removing}?`} action="Remove" command={shellWords(["sokovan", kind.noun, "rm", removing])} onYes={remove} onNo={() => setRemoving("")} /> : null}
+      {removing ? <Confirm title={`Remove ${nounOf(kind)} ${removing}?`} action="Remove" command={shellWords(["sokovan", kind.noun, "rm", removing])} onYes={remove} onNo={() => setRemoving("")} /> : null}
     </>
   );
 }
@@ -117,7 +123,7 @@ function CatalogForm({ kind, item, onDone }: { kind: CatalogKind; item: Item | n
   };
   return (
     <form class="new" onSubmit={send}>
-      <h2>{item ? `Change ${kind.noun} ${name}` : `New ${kind.noun}`}</h2>
+      <h2>{item ? `Change ${nounOf(kind)} ${name}` : `New ${nounOf(kind)}`}</h2>
       {action.problem ? <ProblemBox problem={action.problem} /> : null}
       <div class="fields">
         <label>Name<input value={name} disabled={item !== null} spellcheck={false} onInput={(event) => setName(event.currentTarget.value)} /></label>
@@ -130,7 +136,7 @@ function CatalogForm({ kind, item, onDone }: { kind: CatalogKind; item: Item | n
               </select>
             ) : (
               <input
-                value={texts[field.name] ?? ""} spellcheck={false} placeholder={field.kind === "slots" ? "cuda.device=8, mem=64GiB" : field.kind === "words" ? "separated by commas" : ""}
+                value={texts[field.name] ?? ""} spellcheck={false} placeholder={field.kind === "slots" ? "cpu=64, mem=64GiB" : field.kind === "words" ? "separated by commas" : ""}
                 onInput={(event) => change(field.name, event.currentTarget.value)}
               />
             )}
@@ -148,7 +154,7 @@ function CatalogForm({ kind, item, onDone }: { kind: CatalogKind; item: Item | n
 }
 
 function Keys() {
-  const found = useResource<KeyView[]>("keys", (signal) => all("keys", signal));
+  const found = useResource<KeyView[]>("keys", (signal) => all("keys", signal), untoldTick.value);
   const [user, setUser] = useState(me.value?.user ?? "");
   const [made, setMade] = useState<NewKeyView | null>(null);
   const [removing, setRemoving] = useState("");
@@ -181,7 +187,7 @@ function Keys() {
                 <th scope="row"><code>{key.access_key}</code></th>
                 <td>{key.user}</td>
                 <td>{key.policy ?? "–"}</td>
-                <td>{key.access_key === me.value?.access_key ? "this login is of it" : key.active ? "active" : "revoked"}</td>
+                <td>{key.access_key === me.value?.access_key ? "active (this login)" : key.active ? "active" : "revoked"}</td>
                 <td>{key.active ? <button type="button" class="danger" onClick={() => setRemoving(key.access_key)}>Revoke</button> : "–"}</td>
               </tr>
             ))}
@@ -191,7 +197,7 @@ function Keys() {
       <form class="actions" onSubmit={create}>
         <label>User <input value={user} spellcheck={false} onInput={(event) => setUser(event.currentTarget.value)} /></label>
         <button type="submit" class="primary" disabled={action.busy || !user.trim()}>New key</button>
-        <CopyCommand command={shellWords(["sokovan", "key", "add", user.trim() || "USER"])} />
+        <CopyCommand command={"sokovan key ls"} />
       </form>
       {removing ? <Confirm title={`Revoke key ${removing}? Its logins end as well.`} action="Revoke" command={shellWords(["sokovan", "key", "rm", removing])} onYes={revoke} onNo={() => setRemoving("")} /> : null}
     </>
@@ -199,7 +205,7 @@ function Keys() {
 }
 
 function Logins() {
-  const found = useResource<LoginView[]>("logins", (signal) => all("logins", signal));
+  const found = useResource<LoginView[]>("logins", (signal) => all("logins", signal), untoldTick.value);
   const action = useAction(found.retry);
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value) return <Skeleton lines={8} />;

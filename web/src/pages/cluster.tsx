@@ -195,7 +195,7 @@ function DrainImpact({ agent, fleet }: { agent: MapAgent; fleet: FleetView }) {
       <p>{devices.free ? `${plural(devices.free, "free device")} of it ${devices.free === 1 ? "is" : "are"} no longer used` : "It has no free device"}; {devices.left} of {plural(devices.total, "device")} in the cluster stay open for new sessions.</p>
       <p>{impact.group_agents_after} of {plural(impact.group_agents, "agent")} of {impact.scaling_group} accept work afterwards.</p>
       {impact.sessions.length ? <p>These sessions go on until they end:</p> : <p>No session has a kernel on it.</p>}
-      <ul class="reasons">{impact.sessions.slice(0, 10).map((one) => <li key={one.id}>{printable(one.name)}<span class="muted">{one.kernels} of {plural(one.size, "kernel")} of {one.user}</span></li>)}</ul>
+      <ul class="reasons">{impact.sessions.slice(0, 10).map((one) => <li key={one.id}>{printable(one.name)}<span class="muted">{one.kernels} of {plural(one.size, "kernel")} of {one.user}{one.moves ? "; ends after another replica serves elsewhere" : ""}</span></li>)}</ul>
       {more ? <p class="muted">and {plural(more, "more session")}</p> : null}
     </div>
   );

@@ -6,10 +6,14 @@ import { clusterTick, now } from "../live/store.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { Playground } from "../parts/playground.tsx";
+import { Replica } from "../parts/replica.tsx";
 import { useResource } from "../parts/resource.ts";
+import { Tokens } from "../parts/tokens.tsx";
+import { tilesOf } from "../replicas.ts";
 import { go, href } from "../router.ts";
+import { isSame, METRICS, type Scale, scaleBody, scaleLine, scaleOf, unfinishedScale } from "../scaling.ts";
 import { UpdateForm } from "./serve.tsx";
-import type { DeploymentView, DeploymentWhyView, ReplicaView, RevisionPage, RouteEndpointView, RouteView } from "../wire.ts";
+import type { DeploymentView, DeploymentWhyView, RevisionPage, RouteView } from "../wire.ts";
 
 // Reports of proxies are no events.
 const EVERY_MS = 5_000;
@@ -96,6 +100,7 @@ export function DeploymentPage({ id }: { id: string }) {
   if (!found.value) return <Skeleton lines={10} />;
   const { view, route, why } = found.value;
   const revision = view.revision.revision;
+  const tiles = tilesOf(view.replicas, why);
   return (
     <div class="deployment session">
       <div class="bar">
@@ -105,6 +110,7 @@ export function DeploymentPage({ id }: { id: string }) {
         <CopyCommand command={shellWords(["sokovan", "deployment", "show", view.name])} />
       </div>
       <Actions view={view} path={ref} changed={found.retry} />
+      <ScaleForm key={`${view.replicas_min} ${view.replicas_max} ${view.scaling.metric} ${view.scaling.target}`} view={view} path={ref} changed={found.retry} />
       <Facts
         items={[
           ["health", view.health],
@@ -122,11 +128,21 @@ export function DeploymentPage({ id }: { id: string }) {
           Revision {view.rollout.revision_from} changes to {view.rollout.revision_to} ({view.rollout.strategy}, {view.rollout.status}): {view.rollout.weight_new} % of the requests go to the new one. {printable(view.rollout.reason)}
         </p>
       ) : null}
-      {why?.summary ? <p class="summary">{printable(why.summary)}</p> : null}
+      {why?.summary ? (
+        <div class="summary">
+          <p>{printable(why.summary)}{why.replicas.length ? <> <code>{why.code}</code></> : null}</p>
+          {why.replicas.length ? <CopyCommand command={shellWords(["sokovan", "deployment", "why", view.name])} /> : null}
+        </div>
+      ) : null}
       <h2>Replicas</h2>
-      {view.replicas.length ? (
+      {tiles.length ? (
         <ul class="tiles" aria-label="replicas">
-          {view.replicas.map((one) => <Replica key={one.id} replica={one} endpoint={route?.endpoints.find((end) => end.replica === one.ordinal && end.revision === one.revision)} />)}
+          {tiles.map((one) => (
+            <Replica
+              key={one.id} replica={one} why={why?.replicas.find((other) => other.replica.id === one.id)}
+              endpoint={route?.endpoints.find((end) => end.replica === one.ordinal && end.revision === one.revision)}
+            />
+          ))}
         </ul>
       ) : (
         <Empty title={view.replicas_desired ? "No replica runs at the moment." : "It is scaled to nothing; a request starts a replica if its bounds allow that."} />
@@ -141,6 +157,8 @@ export function DeploymentPage({ id }: { id: string }) {
           <Playground view={view} path={ref} />
         </>
       ) : null}
+      <h2>Keys for clients</h2>
+      <Tokens view={view} path={ref} />
       <h2>Change what it runs</h2>
       {view.rollout ? <p class="muted">A rollout is under way; promote it or roll it back first.</p> : <UpdateForm key={view.revision.number} view={view} path={ref} done={found.retry} />}
       <Revisions path={ref} view={view} changed={found.retry} />
@@ -155,39 +173,11 @@ function resourcesText(resources: Record<string, number | string>): string {
   return Object.entries(resources).map(([slot, value]) => `${slot} ${value}`).join(", ");
 }
 
-function Replica({ replica, endpoint }: { replica: ReplicaView; endpoint: RouteEndpointView | undefined }) {
-  return (
-    <li class="tile">
-      <p><strong>{replica.ordinal}</strong> <State status={replica.status} /></p>
-      <p class="muted">revision {replica.revision}{replica.attempt > 1 ? `, attempt ${replica.attempt}` : ""}, for <Age at={replica.since} /></p>
-      <p>
-        {replica.session ? <a href={href(`/sessions/${encodeURIComponent(replica.session)}`)}>session</a> : null}
-        {replica.agent ? <> on <a href={href(`/cluster?agent=${encodeURIComponent(replica.agent)}`)}>{replica.agent}</a></> : null}
-      </p>
-      {endpoint ? (
-        <p class="muted">
-          {endpoint.healthy === null ? "not checked yet" : endpoint.healthy ? "answers" : "does not answer"}, weight {endpoint.weight}, {endpoint.served} served, {endpoint.outstanding} under way
-        </p>
-      ) : null}
-      {replica.reason ? <p>{printable(replica.reason)}</p> : null}
-      {endpoint?.error ? <p>{printable(endpoint.error)}</p> : null}
-    </li>
-  );
-}
-
 type Asked = "delete" | "promote" | "rollback" | null;
 
 function Actions({ view, path, changed }: { view: DeploymentView; path: string; changed: () => void }) {
-  const [least, setLeast] = useState(String(view.replicas_min));
   const [asked, setAsked] = useState<Asked>(null);
   const action = useAction(changed);
-  const wanted = Math.trunc(Number(least));
-  const valid = least.trim() !== "" && Number.isFinite(wanted) && wanted >= 0;
-  const most = view.replicas_min === view.replicas_max ? wanted : Math.max(wanted, view.replicas_max);
-  const scale = (event: Event) => {
-    event.preventDefault();
-    action.run(() => call(`${path}/scale`, { method: "POST", body: { replicas_min: wanted, replicas_max: most } }));
-  };
   const yes = () => {
     setAsked(null);
     if (asked === "delete") action.run(() => call(path, { method: "DELETE" }).then(() => go("/deployments")));
@@ -202,16 +192,11 @@ function Actions({ view, path, changed }: { view: DeploymentView; path: string; 
   };
   return (
     <>
-      <form class="actions" onSubmit={scale}>
-        <label>
-          {view.replicas_min === view.replicas_max ? "replicas" : "least replicas"}{" "}
-          <input class="short" inputMode="numeric" value={least} onInput={(event) => setLeast(event.currentTarget.value)} />
-        </label>
-        <button type="submit" disabled={action.busy || !valid || wanted === view.replicas_min}>Scale</button>
+      <div class="actions">
         {view.rollout ? <button type="button" disabled={action.busy} onClick={() => setAsked("promote")}>Promote</button> : null}
         {view.rollout || view.revision.number > 1 ? <button type="button" disabled={action.busy} onClick={() => setAsked("rollback")}>Roll back</button> : null}
         <button type="button" class="danger" disabled={action.busy} onClick={() => setAsked("delete")}>Delete</button>
-      </form>
+      </div>
       {action.problem ? <ProblemBox problem={action.problem} /> : null}
       {asked ? (
         <Confirm
@@ -219,6 +204,37 @@ function Actions({ view, path, changed }: { view: DeploymentView; path: string; 
           command={shellWords(["sokovan", "deployment", verbs[asked], view.name])} onYes={yes} onNo={() => setAsked(null)}
         />
       ) : null}
+    </>
+  );
+}
+
+/** A fixed number of replicas, or bounds and the demand that the number follows between them. */
+function ScaleForm({ view, path, changed }: { view: DeploymentView; path: string; changed: () => void }) {
+  const [scale, setScale] = useState<Scale>(() => scaleOf(view));
+  const action = useAction(changed);
+  const typing = unfinishedScale(scale);
+  const change = (changes: Partial<Scale>) => setScale({ ...scale, ...changes });
+  const follows = Boolean(scale.most.trim());
+  const send = (event: Event) => {
+    event.preventDefault();
+    action.run(() => call(`${path}/scale`, { method: "POST", body: scaleBody(scale, view) }));
+  };
+  return (
+    <>
+      <form class="actions" onSubmit={send} aria-label="number of replicas">
+        <label>{follows ? "least replicas" : "replicas"} <input class="short" inputMode="numeric" value={scale.least} onInput={(event) => change({ least: event.currentTarget.value })} /></label>
+        <label>at most <input class="short" inputMode="numeric" placeholder="fixed" value={scale.most} onInput={(event) => change({ most: event.currentTarget.value })} /></label>
+        {follows ? (
+          <>
+            <label>by <select value={scale.metric} onChange={(event) => change({ metric: event.currentTarget.value as Scale["metric"] })}>{METRICS.map((one) => <option key={one} value={one}>{one}</option>)}</select></label>
+            <label>target of each <input class="short" inputMode="numeric" placeholder="usual" value={scale.target} onInput={(event) => change({ target: event.currentTarget.value })} /></label>
+          </>
+        ) : null}
+        <button type="submit" disabled={action.busy || Boolean(typing) || isSame(scale, view)}>Scale</button>
+        {typing ? null : <CopyCommand command={shellWords(scaleLine(scale, view))} />}
+      </form>
+      {typing ? <p class="muted" role="status">{typing}</p> : null}
+      {action.problem ? <ProblemBox problem={action.problem} /> : null}
     </>
   );
 }

@@ -1,8 +1,11 @@
 // Sessions that have ended, page by page, and the audit log; the filters and the place are in the address.
 import { call } from "../api.ts";
-import { amount, deviceSlot, duration, printable, seconds, shellWords } from "../format.ts";
+import { endedCommand } from "../commands.ts";
+import { amount, deviceSlot, duration, printable, seconds } from "../format.ts";
+import { untoldTick } from "../live/store.ts";
 import { Age, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { AuditLog } from "../parts/auditlog.tsx";
+import { FilterInput } from "../parts/filter.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
@@ -35,9 +38,7 @@ function EndedSessions() {
   const cursor = query.value.get("cursor") ?? "";
   if (cursor) chosen.set("cursor", cursor);
   const address = `sessions?${chosen.toString()}&limit=${PAGE}`;
-  const found = useResource<SessionPage>(`history ${address}`, (signal) => call(address, { signal }));
-  const words = ["sokovan", "ps", "--status", query.value.get("status") || "ENDED"];
-  for (const [name] of FILTERS) if (name !== "name" && query.value.get(name)) words.push(`--${name}`, query.value.get(name) ?? "");
+  const found = useResource<SessionPage>(`history ${address}`, (signal) => call(address, { signal }), untoldTick.value);
   return (
     <>
       <div class="bar">
@@ -49,13 +50,13 @@ function EndedSessions() {
           ))}
         </div>
         <span class="spring" />
-        <CopyCommand command={shellWords(words)} />
+        <CopyCommand command={endedCommand(query.value)} />
       </div>
       <div class="filters">
         {FILTERS.map(([name, label]) => (
           <label key={name}>
             {label}{" "}
-            <input value={query.value.get(name) ?? ""} spellcheck={false} onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim(), cursor: "" })} />
+            <FilterInput name={name} />
           </label>
         ))}
       </div>
@@ -65,8 +66,12 @@ function EndedSessions() {
   );
 }
 
+function isFiltered(): boolean {
+  return ["status", "cursor", ...FILTERS.map(([name]) => name)].some((name) => query.value.get(name));
+}
+
 function Ended({ page, cursor }: { page: SessionPage; cursor: string }) {
-  if (!page.items.length) return <Empty title="No session that ended matches the filters." command="sokovan ps --all" />;
+  if (!page.items.length) return <Empty title={isFiltered() ? "No session that ended matches the filters." : "No session has ended yet."} command="sokovan ps --all" />;
   return (
     <>
       <div class="table-box" tabIndex={0} role="region" aria-label="ended sessions">
@@ -95,7 +100,7 @@ function Row({ view }: { view: SessionView }) {
   const text = (from: string | null, to: string | null) => (from && to ? duration(seconds(from, to, 0)) : "–");
   return (
     <tr>
-      <td><State status={view.status} result={view.result} />{view.exit_code ? ` ${view.exit_code}` : ""}</td>
+      <td><State status={view.status} result={view.result} />{view.exit_code ? <span class="muted"> exit {view.exit_code}</span> : ""}</td>
       <th scope="row"><a href={href(`/sessions/${encodeURIComponent(view.id)}`)}>{view.name || view.id}</a></th>
       <td>{view.user}</td>
       <td>{view.queue}</td>

@@ -29,7 +29,7 @@ export function NewPage() {
   const grouped = Boolean(body.groups?.length);
   // The server would refuse what is not typed to its end.
   const typing = typed || grouped ? "" : unfinished(draft);
-  const ready = !typing && !typed?.problem && (grouped || Boolean(body.command?.length));
+  const ready = !typing && !typed?.problem && (grouped || (typed ? Object.keys(body).length > 0 : Boolean(body.command?.length)));
   const line = text === null && (!base || base.session) ? commandLine(draft, base) : fileLine(base?.secrets ?? []);
   const like = query.value.get("like") ?? "";
   useEffect(() => {
@@ -160,12 +160,12 @@ export function NewPage() {
         ) : null}
         {plan ? <PlanDetails plan={plan} /> : null}
         {!ready && !typing && !typed?.problem ? <p class="muted">Enter a command, to see here when and where the session would run.</p> : null}
-        {typing ? <p class="muted">{typing} is no amount yet, such as 2, 0.5 or 4GiB.</p> : null}
+        {typing ? <p class="muted">{typing}</p> : null}
         {problem ? <ProblemBox problem={problem} /> : null}
       </div>
       <div class="actions">
         <button type="submit" class="primary" disabled={busy || !ready || (base?.secrets ?? []).some((name) => !secrets[name])}>Submit</button>
-        {line && ready ? <CopyCommand command={line} /> : null}
+        {line && !typing && !typed?.problem ? <CopyCommand command={line} /> : null}
       </div>
     </form>
   );
@@ -199,7 +199,7 @@ function PlanDetails({ plan }: { plan: PlanView }) {
   return (
     <details class="plan">
       <summary>What if it were submitted now</summary>
-      <p class="muted">in queue {plan.queue} of {plan.scaling_group}{plan.position ? `, place ${plan.position}` : ""}</p>
+      <p class="muted">in queue {plan.queue} of {plan.scaling_group}{plan.position ? `, ${plan.position} ahead of it` : ""}</p>
       {plan.checks.length ? (
         <ul class="checks" aria-label="checks">
           {plan.checks.map((check) => (
@@ -207,11 +207,11 @@ function PlanDetails({ plan }: { plan: PlanView }) {
           ))}
         </ul>
       ) : null}
-      {funnel.length ? <p class="funnel" aria-label="agents that remain after each check">{funnel.map(([name, count]) => <span key={name}>{name} <strong>{count}</strong></span>)}</p> : null}
+      {funnel.length ? <p class="funnel" aria-label="agents that remain after each check">{funnel.map(([name, count]) => <span key={name}>{name.replaceAll("_", " ")} <strong>{count}</strong></span>)}</p> : null}
       {places.length ? (
         <ul aria-label="places">{places.map(([agent, kernels]) => <li key={agent}><a href={`/ui/cluster?agent=${encodeURIComponent(agent)}`}>{agent}</a> <span class="muted">{plural(kernels, "kernel")}</span></li>)}</ul>
       ) : null}
-      {plan.evicts.length ? <ul aria-label="evictions">{plan.evicts.map((one) => <li key={one.session}><a href={`/ui/sessions/${encodeURIComponent(one.session)}`}>{one.session}</a> <span class="muted">{plural(one.kernels, "kernel")}</span></li>)}</ul> : null}
+      {plan.evicts.length ? <ul aria-label="evictions">{plan.evicts.map((one) => <li key={one.session}><a href={`/ui/sessions/${encodeURIComponent(one.session)}`}>{one.name || one.session}</a> <span class="muted">{plural(one.kernels, "kernel")}</span></li>)}</ul> : null}
     </details>
   );
 }

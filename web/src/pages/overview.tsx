@@ -72,6 +72,7 @@ export function OverviewPage() {
       </dl>
       {fleet.agents.length ? (
         <section class="panel" aria-label="map">
+          <h2>Devices</h2>
           <SmallMap fleet={fleet} agents={agents} />
         </section>
       ) : null}

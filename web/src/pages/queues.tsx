@@ -1,14 +1,17 @@
 // Queues: what each deserves, uses, borrows and waits for.
 import { all, call } from "../api.ts";
-import { amount, shellWords } from "../format.ts";
+import { amount, plural, shellWords } from "../format.ts";
 import { clusterTick } from "../live/store.ts";
 import { CopyCommand, Empty, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { QueueLines } from "../parts/usage.tsx";
 import { query, setQuery } from "../router.ts";
 import { me } from "../session.ts";
-import { type QueueBar, barsOf, borrowing, scaleOf } from "../shares.ts";
+import { type Loan, type QueueBar, barsOf, loansOf, scaleOf } from "../shares.ts";
+import { unitOf } from "../timeline.ts";
 import type { QueueBody, QueueSharesView, QueueShareView, ScalingGroupBody } from "../wire.ts";
+
+const LOANS_MAX = 20;
 
 interface Shares {
   queues: QueueBody[];
@@ -37,7 +40,7 @@ export function QueuesPage() {
   const preferred = slots.find((one) => one.endsWith(".device")) ?? slots[0] ?? "cpu";
   const slot = query.value.get("slot") ?? preferred;
   const bars = barsOf(queues, shares, slot);
-  const { starved, over } = borrowing(bars);
+  const loans = loansOf(bars);
   return (
     <div class="queues">
       <div class="bar">
@@ -54,15 +57,32 @@ export function QueuesPage() {
         <span class="spring" />
         <CopyCommand command={shellWords(["sokovan", "queue", "shares", ...(group === "default" ? [] : ["--scaling-group", group])])} />
       </div>
-      {starved.length && over.length ? (
-        <p class="notice">{starved.join(", ")} {starved.length === 1 ? "waits" : "wait"} below the deserved share while {over.join(", ")} {over.length === 1 ? "uses more than its own" : "use more than their own"}.</p>
-      ) : null}
+      {loans.length ? <Loans loans={loans} slot={slot} /> : null}
       {bars.length ? <Bars bars={bars} slot={slot} /> : <Empty title="There are no queues." command="sokovan queue set research --weight 2" />}
       <h2>Held over 24 hours</h2>
       <section class="panel" aria-label="held over 24 hours">
+        <p class="muted">Each line is what a queue held of {slot}; the figure beside it counts the hours of {unitOf(slot)}.</p>
         <QueueLines group={group} slot={slot} />
         <CopyCommand command={shellWords(["sokovan", "usage", "--last", "24h", "--by", "queue", "--slot", slot])} />
       </section>
+    </div>
+  );
+}
+
+/** Which queue uses what another one deserves. */
+function Loans({ loans, slot }: { loans: readonly Loan[]; slot: string }) {
+  return (
+    <div class="notice">
+      <ul class="plain" aria-label="who borrows from whom">
+        {loans.slice(0, LOANS_MAX).map((one) => (
+          <li key={`${one.to} ${one.from}`}>
+            <strong>{one.to}</strong> borrows up to {amount(slot, one.most)} {slot} from <strong>{one.from}</strong>
+            {one.waiting ? `, which waits for ${amount(slot, one.waiting)}` : ", which does not ask for it"}
+            {one.reclaimable ? "" : "; it is not taken back by evictions"}
+          </li>
+        ))}
+      </ul>
+      {loans.length > LOANS_MAX ? <p class="muted">{plural(loans.length - LOANS_MAX, "more pair")}.</p> : null}
     </div>
   );
 }
@@ -82,7 +102,7 @@ function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
       </p>
       <table>
         <thead>
-          <tr><th>Queue</th><th class="right">Weight</th><th class="wide">Share of {slot}</th><th class="right">In use</th><th class="right">Deserved</th><th class="right">Guarantee</th><th class="right">Borrowed</th><th class="right">Waiting</th></tr>
+          <tr><th>Queue</th><th class="right">Weight</th><th class="wide">Share of {slot}</th><th class="right">In use</th><th class="right">Deserved</th><th class="right">Guarantee</th><th class="right">Limit</th><th class="right">Borrowed</th><th class="right">Waiting</th></tr>
         </thead>
         <tbody>
           {bars.map((bar) => {
@@ -104,6 +124,7 @@ function Bars({ bars, slot }: { bars: readonly QueueBar[]; slot: string }) {
                 <td class="right">{share ? shown(share.allocated) : "–"}</td>
                 <td class="right">{share ? shown(share.deserved) : "–"}</td>
                 <td class="right">{share ? shown(share.guarantee) : "–"}</td>
+                <td class="right">{share ? shown(share.limit) : "–"}</td>
                 <td class="right">{share ? shown(share.borrowed) : "–"}</td>
                 <td class="right">{share ? shown(share.waiting) : "–"}</td>
               </tr>

@@ -7,7 +7,7 @@ import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
 import { go } from "../router.ts";
 import {
-  deploymentFrom, ENGINES, revisionFrom, rolloutFrom, SERVED, serveLine, type ServedDraft, servedOf, STRATEGIES, updateLine,
+  deploymentFrom, ENGINES, revisionFrom, rolloutFrom, SERVED, serveLine, type ServedDraft, servedOf, STRATEGIES, unfinishedServed, updateLine,
 } from "../served.ts";
 import type { DeploymentView, EngineView, QueueBody } from "../wire.ts";
 
@@ -69,6 +69,7 @@ export function ServePage() {
     action.run(() => call<DeploymentView>("deployments", { method: "POST", body: deploymentFrom(draft), key: key.current })
       .then((view) => go(`/deployments/${encodeURIComponent(view.id)}`)));
   };
+  const typing = unfinishedServed(draft);
   const look = () => action.run(() => call<EngineView>("deployments/plan", { method: "POST", body: deploymentFrom(draft) }).then(setPlan));
   const props = { draft, change };
   return (
@@ -78,16 +79,17 @@ export function ServePage() {
         <Text {...props} name="name" label="Name" hint="chat" />
         <ReplicaFields {...props} />
         <Text {...props} name="replicas" label="Replicas" hint="1" />
-        <Text {...props} name="most" label="Most replicas" hint="the same; more: by demand" />
+        <Text {...props} name="most" label="Most replicas" hint="as many" />
         <Choice {...props} name="access" label="Access" choices={["private", "project", "public"]} />
         <Choice {...props} name="queue" label="Queue" choices={["", ...(queues.value ?? []).map((one) => one.name)]} />
       </div>
       {plan ? <p class="badge now">Each replica runs <code>{shellWords(plan.command)}</code></p> : null}
+      {typing ? <p class="muted" role="status">{typing}</p> : null}
       {action.problem ? <ProblemBox problem={action.problem} /> : null}
       <div class="actions">
-        <button type="submit" class="primary" disabled={action.busy || !draft.name.trim()}>Serve</button>
-        <button type="button" disabled={action.busy || !draft.name.trim()} onClick={look}>Show the command of a replica</button>
-        <CopyCommand command={shellWords(serveLine(draft))} />
+        <button type="submit" class="primary" disabled={action.busy || Boolean(typing) || !draft.name.trim()}>Serve</button>
+        <button type="button" disabled={action.busy || Boolean(typing) || !draft.name.trim()} onClick={look}>Show the command of a replica</button>
+        {typing ? null : <CopyCommand command={shellWords(serveLine(draft))} />}
       </div>
     </form>
   );
@@ -99,6 +101,7 @@ export function UpdateForm({ view, path, done }: { view: DeploymentView; path: s
   const action = useAction(done);
   const before = view.revision.revision;
   const same = JSON.stringify(revisionFrom(draft, before)) === JSON.stringify(revisionFrom(servedOf(view), before));
+  const typing = unfinishedServed(draft);
   const change = (changes: Partial<ServedDraft>) => setDraft({ ...draft, ...changes });
   const send = (event: Event) => {
     event.preventDefault();
@@ -111,10 +114,11 @@ export function UpdateForm({ view, path, done }: { view: DeploymentView; path: s
         <ReplicaFields {...props} />
         <Choice {...props} name="strategy" label="Strategy" choices={STRATEGIES} />
       </div>
+      {typing ? <p class="muted" role="status">{typing}</p> : null}
       {action.problem ? <ProblemBox problem={action.problem} /> : null}
       <div class="actions">
-        <button type="submit" class="primary" disabled={action.busy || same}>Update</button>
-        <CopyCommand command={shellWords(updateLine(draft))} />
+        <button type="submit" class="primary" disabled={action.busy || same || Boolean(typing)}>Update</button>
+        {typing ? null : <CopyCommand command={shellWords(updateLine(draft))} />}
       </div>
     </form>
   );

@@ -1,8 +1,11 @@
 // One session: its lanes, why it is where it is, its kernels and their output.
-import { useEffect, useState } from "preact/hooks";
-import { Problem, call } from "../api.ts";
+import { Fragment } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { all, Problem, call } from "../api.ts";
 import { plural, printable, shellWords, slotsText } from "../format.ts";
-import { given } from "../draft.ts";
+import { textOf } from "../draft.ts";
+import { evictionText, failedStartText, rareFacts, timeTo } from "../facts.ts";
+import { GrowingList } from "../growing.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow, watch } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
@@ -17,9 +20,16 @@ import { duration } from "../format.ts";
 import type { HistoryLine, HistoryView, KernelView, ProblemView, SessionSpecView, SessionView } from "../wire.ts";
 
 const FOLDED = 16;
+const PAGE = 500;
+// Kernels that have a lane, a log and a terminal here.
+const KERNELS_MAX = 1_000;
+// Of a session with more of them the history begins with the first states of all.
+const PAGES_MAX = 20;
+const PAGES_OF_MANY = 2;
 
 interface Whole {
   view: SessionView;
+  kernels: KernelView[];
   lines: HistoryLine[];
 }
 
@@ -32,14 +42,20 @@ export function SessionPage({ id }: { id: string }) {
   // Kernels move without a change of their session.
   const tick = `${row?.status} ${row?.detail} ${row && ENDED.has(row.status) ? "" : clusterTick.value}`;
   const ref = encodeURIComponent(id);
+  const history = useMemo(() => new GrowingList<HistoryLine>(), [id]);
   const found = useResource<Whole>(
     `session ${id}`,
     async (signal) => {
-      const [view, history] = await Promise.all([
-        call<SessionView>(`sessions/${ref}`, { signal }),
-        call<HistoryView>(`sessions/${ref}/history?limit=500`, { signal }),
+      const view = await call<SessionView>(`sessions/${ref}`, { signal });
+      const page = async (cursor: string) => {
+        const found = await call<HistoryView>(`sessions/${ref}/history?limit=${PAGE}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`, { signal });
+        return { items: found.lines, next: found.next };
+      };
+      const [kernels, lines] = await Promise.all([
+        view.size > view.kernels.length ? all<KernelView>(`sessions/${ref}/kernels`, signal, KERNELS_MAX) : view.kernels,
+        history.read(page, view.size > KERNELS_MAX ? PAGES_OF_MANY : PAGES_MAX),
       ]);
-      return { view, lines: history.lines };
+      return { view, kernels, lines };
     },
     tick,
   );
@@ -47,18 +63,31 @@ export function SessionPage({ id }: { id: string }) {
   const [problem, setProblem] = useState<ProblemView | null>(null);
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value) return <Skeleton lines={12} />;
-  const { view, lines } = found.value;
+  const { view, kernels, lines } = found.value;
   const name = view.name || view.id;
   const ended = ENDED.has(view.status);
   // Nothing but its deployment starts one.
   const replica = view.type === "inference";
   const kernel = Number(query.value.get("kernel") ?? 0);
+  const chosen = kernels.find((one) => one.index === kernel);
   const stop = () => {
     setAsking(false);
     call(`sessions/${ref}`, { method: "DELETE" }).catch((error: unknown) => {
       if (error instanceof Problem) setProblem(error.view);
     });
   };
+  const lanes = (
+    <section key="lanes" aria-label="lanes">
+      <h2>Lanes</h2>
+      <Lanes view={view} kernels={kernels} lines={lines} ended={ended} />
+    </section>
+  );
+  const why = (
+    <section key="why" aria-label="why">
+      <h2>Why</h2>
+      <Why id={view.id} tick={`${view.status} ${view.reason_detail}`} />
+    </section>
+  );
   return (
     <div class="session">
       <div class="bar">
@@ -83,20 +112,24 @@ export function SessionPage({ id }: { id: string }) {
           ...(view.topology ? [["topology", `${view.topology}${view.hypernode ? ` in ${view.hypernode}` : ""}`] as const] : []),
           ...(view.reason ? [["reason", <><code>{view.reason}</code> {printable(view.reason_detail ?? "")}</>] as const] : []),
           ...(view.exit_code === null ? [] : [["exit code", String(view.exit_code)] as const]),
+          ...(view.depends_on.length ? [["depends on", <Links ids={view.depends_on} />] as const] : []),
+          ...rareFacts(view).map(([fact, text]) => [fact, printable(text)] as const),
+          ...([["starts", view.starts_at], ["times out", ended ? null : view.times_out_at]] as const).flatMap(([fact, at]) => {
+            const text = timeTo(at, now.value);
+            return text && at ? [[fact, <time dateTime={at} title={at}>{text}{fact === "times out" ? ", unless it starts before" : ""}</time>] as const] : [];
+          }),
         ]}
       />
-      <h2>Lanes</h2>
-      <Lanes view={view} lines={lines} ended={ended} />
-      <h2>Why</h2>
-      <Why id={view.id} tick={`${view.status} ${view.reason_detail}`} />
-      <SessionUse key={view.id} id={view.id} name={name} running={view.kernels.some((one) => one.status === "running")} />
+      <Setbacks view={view} />
+      {view.status === "pending" ? [why, lanes] : [lanes, why]}
+      <SessionUse key={view.id} id={view.id} name={name} running={kernels.some((one) => one.status === "running")} />
       <h2>Log</h2>
       <Log
-        session={view.id} name={name} kernels={view.kernels.map((one) => one.index)} kernel={kernel} ended={ended}
-        started={view.kernels.find((one) => one.index === kernel)?.agent !== null}
+        session={view.id} name={name} kernels={kernels.map((one) => one.index)} kernel={kernel} ended={ended}
+        started={chosen?.agent !== null}
         onKernel={(index) => setQuery({ kernel: String(index) })}
       />
-      {view.kernels.find((one) => one.index === kernel)?.status === "running" ? (
+      {chosen?.status === "running" ? (
         <>
           <h2>Terminal</h2>
           <Terminal key={`${view.id} ${kernel}`} session={view.id} name={name} kernel={kernel} />
@@ -113,6 +146,26 @@ export function SessionPage({ id }: { id: string }) {
   );
 }
 
+/** Other sessions, by their ids. */
+function Links({ ids }: { ids: readonly string[] }) {
+  return <>{ids.map((one, index) => <Fragment key={one}>{index ? ", " : ""}<a href={href(`/sessions/${encodeURIComponent(one)}`)}>{one}</a></Fragment>)}</>;
+}
+
+/** Starts that failed, and evictions, the last first. */
+function Setbacks({ view }: { view: SessionView }) {
+  const lines = [
+    ...view.failed_starts.map((one) => ({ at: one.at, what: "failed start", text: failedStartText(one) })),
+    ...view.evictions.map((one) => ({ at: one.at, what: one.action, text: evictionText(one) })),
+  ].sort((one, other) => Date.parse(other.at) - Date.parse(one.at));
+  if (!lines.length) return null;
+  return (
+    <section class="setbacks" aria-label="failed starts and evictions">
+      <h2>Failed starts and evictions</h2>
+      <ul>{lines.map((one) => <li key={`${one.at} ${one.text}`}><Age at={one.at} /> ago, {one.what} <span>{printable(one.text)}</span></li>)}</ul>
+    </section>
+  );
+}
+
 /** The request that submits it again, read when it is opened. */
 function Spec({ id, name }: { id: string; name: string }) {
   const [open, setOpen] = useState(false);
@@ -125,7 +178,7 @@ function Spec({ id, name }: { id: string; name: string }) {
       {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
       {found.value ? (
         <>
-          <pre role="region" tabIndex={0} aria-label="request">{printable(JSON.stringify(given(found.value.body), null, 2))}</pre>
+          <pre role="region" tabIndex={0} aria-label="request">{printable(textOf(found.value.body))}</pre>
           {found.value.notes.map((note) => <p key={note} class="muted">{note}</p>)}
           <CopyCommand command={shellWords(["sokovan", "session", "spec", name])} />
         </>
@@ -134,25 +187,40 @@ function Spec({ id, name }: { id: string; name: string }) {
   );
 }
 
-function Lanes({ view, lines, ended }: { view: SessionView; lines: readonly HistoryLine[]; ended: boolean }) {
+interface LanesProps {
+  view: SessionView;
+  kernels: readonly KernelView[];
+  lines: readonly HistoryLine[];
+  ended: boolean;
+}
+
+function Lanes({ view, kernels, lines, ended }: LanesProps) {
   const [unfolded, setUnfolded] = useState(false);
   const until = ended && view.ended_at ? Date.parse(view.ended_at) : now.value;
-  const lanes = lanesOf(view.id, lines, until);
+  const lanes = lanesOf([view, ...kernels], lines, until);
   const [from, to] = extent(lanes);
-  const kernels = new Map(view.kernels.map((one) => [one.id, one]));
+  const named = new Map(kernels.map((one) => [one.id, one]));
   const shown = unfolded ? lanes : lanes.slice(0, FOLDED + 1);
   return (
-    <div class="lanes" role="table" aria-label="states over time" tabIndex={0}>
-      {shown.map((lane) => (
-        <div key={lane.subject} class="lane" role="row">
-          <LaneName kernel={kernels.get(lane.subject)} />
-          <LaneSpans lane={lane} from={from} to={to} />
-        </div>
-      ))}
+    <>
+      <div class="lanes" role="table" aria-label="states over time" tabIndex={0}>
+        {shown.map((lane) => (
+          <div key={lane.subject} class="lane" role="row">
+            <LaneName kernel={named.get(lane.subject)} />
+            <LaneSpans lane={lane} from={from} to={to} />
+          </div>
+        ))}
+      </div>
       {lanes.length > shown.length ? (
         <button type="button" onClick={() => setUnfolded(true)}>Show {plural(lanes.length - shown.length, "more kernel")}</button>
       ) : null}
-    </div>
+      {view.size > kernels.length ? (
+        <div class="actions">
+          <span class="muted">The first {kernels.length} kernels are here; the others, {view.size - kernels.length}, are not.</span>
+          <CopyCommand command={shellWords(["sokovan", "session", "show", view.name || view.id, "--all-kernels"])} />
+        </div>
+      ) : null}
+    </>
   );
 }
 

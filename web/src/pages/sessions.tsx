@@ -1,8 +1,11 @@
 // The list of sessions: filters in the address, keys, a drawer that explains, and stopping several at once.
 import { useMemo, useRef, useState } from "preact/hooks";
-import { Problem, call } from "../api.ts";
-import { plural, printable, shellWords } from "../format.ts";
+import { call } from "../api.ts";
+import { listCommand } from "../commands.ts";
+import { LINES_MAX, stopCommand, stoppable, summaryOf } from "../endings.ts";
+import { plural, printable } from "../format.ts";
 import { clusterTick, cut, loaded, readMore, sessions } from "../live/store.ts";
+import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useCounts } from "../parts/counts.ts";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
@@ -11,11 +14,12 @@ import { useResource } from "../parts/resource.ts";
 import { useSearch } from "../parts/search.ts";
 import { Why } from "../parts/why.tsx";
 import { go, query, setQuery } from "../router.ts";
-import { type SessionRow, type Sort, type SortKey, countBy, matches, merged, rowOf, sortAfter, sortOf, sortParameter, sorted, sortedUntil } from "../rows.ts";
-import { ENDED, STATUSES } from "../states.ts";
+import { type SessionRow, type SortKey, countBy, matches, merged, rowOf, sortAfter, sortOf, sortParameter, sorted, sortedUntil } from "../rows.ts";
+import { STATUSES } from "../states.ts";
 import { forgetView, saveView, views } from "../views.ts";
-import type { ProblemView, SessionRowPage } from "../wire.ts";
+import type { SessionRowPage, StopItemView, StopView } from "../wire.ts";
 
+const OUTCOMES_MAX = 100;
 const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "State", sort: "state", width: "7.5rem", cell: (row) => <State status={row.status} result={row.result} /> },
   { name: "Name", sort: "name", width: "minmax(9rem, 1.4fr)", cell: (row) => <a href={`/ui/sessions/${encodeURIComponent(row.id)}`}>{row.name || row.id}</a> },
@@ -27,10 +31,6 @@ const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "Reason", sort: "reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
 ];
 
-function command(status: string, text: string, sort: Sort): string {
-  return shellWords(["sokovan", "ps", ...(sortParameter(sort) ? ["--sort", sortParameter(sort)] : []), ...(status ? ["--status", status] : []), ...(text.trim() ? ["--search", text.trim()] : [])]);
-}
-
 export function SessionsPage() {
   const text = query.value.get("q") ?? "";
   const status = query.value.get("status") ?? "";
@@ -38,7 +38,8 @@ export function SessionsPage() {
   const [active, setActive] = useState(-1);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [asking, setAsking] = useState(false);
-  const [problem, setProblem] = useState<ProblemView | null>(null);
+  const [outcomes, setOutcomes] = useState<readonly StopItemView[]>([]);
+  const action = useAction();
   const field = useRef<HTMLInputElement>(null);
   const held = sessions.value;
   const order = query.value.get("sort") ?? "";
@@ -70,8 +71,12 @@ export function SessionsPage() {
     missing ? clusterTick.value : 0,
   );
   const opened = openedHere ?? elsewhere.value ?? undefined;
-  const toStop = everything.filter((row) => chosen.has(row.id) && !ENDED.has(row.status));
+  const toStop = useMemo(() => stoppable(everything, chosen), [everything, chosen]);
   const current = shown[active];
+  const unseen = useMemo(() => {
+    const listedIds = new Set(shown.map((row) => row.id));
+    return toStop.filter((row) => !listedIds.has(row.id)).length;
+  }, [shown, toStop]);
 
   const choose = (row: SessionRow | undefined) => {
     if (!row) return;
@@ -79,18 +84,25 @@ export function SessionsPage() {
     if (!next.delete(row.id)) next.add(row.id);
     setChosen(next);
   };
-  const stop = async () => {
-    setAsking(false);
-    setProblem(null);
-    // One after the other: the server does the same work, and the first refusal is shown.
-    for (const row of toStop) {
-      try {
-        await call(`sessions/${encodeURIComponent(row.id)}`, { method: "DELETE" });
-      } catch (error) {
-        if (error instanceof Problem) setProblem(error.view);
-      }
+  const chooseAll = (all: boolean) => {
+    const next = new Set(chosen);
+    for (const row of shown) {
+      if (all) next.add(row.id);
+      else next.delete(row.id);
     }
-    setChosen(new Set());
+    setChosen(next);
+  };
+  const stop = () => {
+    const asked = toStop.slice(0, LINES_MAX);
+    setAsking(false);
+    setOutcomes([]);
+    action.run(async () => {
+      const view = await call<StopView>("sessions:stop", { method: "POST", lines: asked.map((row) => ({ session: row.id })) });
+      // What was refused says its name too, and stays chosen.
+      const named = view.items.map((one, at) => ({ ...one, id: one.id ?? asked[at]?.id ?? null, name: one.name ?? asked[at]?.name ?? null }));
+      setOutcomes(named);
+      setChosen(new Set(named.flatMap((one) => (one.problem && one.id ? [one.id] : []))));
+    });
   };
   useKeys({
     "/": () => field.current?.focus(),
@@ -118,11 +130,15 @@ export function SessionsPage() {
           />
           <span class="spring" />
           {chosen.size ? (
-            <button type="button" class="danger" disabled={!toStop.length} onClick={() => setAsking(true)}>
-              Stop {plural(toStop.length, "session")}
-            </button>
+            <>
+              <span class="muted" role="status">{chosen.size} selected</span>
+              <button type="button" onClick={() => setChosen(new Set())}>Clear</button>
+              <button type="button" class="danger" disabled={!toStop.length || action.busy} onClick={() => setAsking(true)}>
+                Stop {plural(toStop.length, "session")}
+              </button>
+            </>
           ) : null}
-          <CopyCommand command={command(status, text, sort)} />
+          <CopyCommand command={listCommand(status, text, sort, shown)} />
         </div>
         <div class="chips" role="group" aria-label="states">
           <button type="button" aria-pressed={!status} onClick={() => setQuery({ status: "" })}>all <b>{total}</b></button>
@@ -133,14 +149,16 @@ export function SessionsPage() {
           ))}
         </div>
         <SavedViews text={text} status={status} />
-        {isCut && ordered ? <p class="muted">{`The first ${plural(shown.length, "session")} in this order ${shown.length === 1 ? "is" : "are"} read, and more at the end of the list.`}</p> : null}
-        {isCut && !ordered ? <p class="muted">The newest {held.length} sessions are read, and older ones at the end of the list; a filter by name, id, user, queue or reason finds older ones.</p> : null}
-        {problem ? <ProblemBox problem={problem} /> : null}
+        {isCut && ordered ? <p class="muted">{`The first ${plural(shown.length, "session")} in this order ${shown.length === 1 ? "is" : "are"} shown; more follow when you reach the end of the list.`}</p> : null}
+        {isCut && !ordered ? <p class="muted">The newest {held.length} sessions are shown; older ones follow when you reach the end of the list. A filter by name, id, user, queue or reason finds them too.</p> : null}
+        {action.problem ? <ProblemBox problem={action.problem} /> : null}
+        {outcomes.length ? <Outcomes items={outcomes} onDone={() => setOutcomes([])} /> : null}
         {shown.length ? (
           <Grid
             label="sessions" items={shown} columns={COLUMNS} keyOf={(row) => row.id} active={active} chosen={chosen}
             onActive={setActive} onOpen={(row) => setQuery({ open: row.id })}
             onEnd={text || status || ordered ? search.more : readMore}
+            onChoose={choose} onChooseAll={chooseAll} nameOf={(row) => row.name || row.id}
             sorted={sort} onSort={(key) => setQuery({ sort: sortAfter(sort, key as SortKey) })}
           />
         ) : everything.length || text || status ? (
@@ -152,12 +170,35 @@ export function SessionsPage() {
       {opened ? <Drawer row={opened} /> : null}
       {asking ? (
         <Confirm
-          title={`Stop ${plural(toStop.length, "session")}?`} action="Stop"
-          command={shellWords(["sokovan", "stop", ...toStop.slice(0, 20).map((row) => row.name || row.id)])}
-          onYes={() => void stop()} onNo={() => setAsking(false)}
-        />
+          title={`Stop ${plural(Math.min(toStop.length, LINES_MAX), "session")}?`} action="Stop" command={stopCommand(toStop)}
+          onYes={stop} onNo={() => setAsking(false)}
+        >
+          {unseen ? <p class="muted">{plural(unseen, "of them is", "of them are")} not listed under the filter of now.</p> : null}
+          {toStop.length > LINES_MAX ? <p class="muted">Of {toStop.length} that are selected: a request ends so many at most.</p> : null}
+          {stopCommand(toStop) ? null : <p class="muted">The command that names each of them is too long to be shown.</p>}
+        </Confirm>
       ) : null}
     </div>
+  );
+}
+
+/** What became of each session that was to be stopped: the refused ones first. */
+function Outcomes({ items, onDone }: { items: readonly StopItemView[]; onDone: () => void }) {
+  const refused = items.filter((one) => one.problem);
+  const done = items.filter((one) => !one.problem);
+  const link = (one: StopItemView) => <a href={`/ui/sessions/${encodeURIComponent(one.id ?? "")}`}>{one.name || one.id}</a>;
+  return (
+    <section class="notice outcomes" aria-label="outcomes" role="status">
+      <p>{summaryOf(items)} <button type="button" onClick={onDone}>Close</button></p>
+      {refused.length ? <ul aria-label="refused">{refused.slice(0, OUTCOMES_MAX).map((one) => <li key={one.id}>{link(one)}: {printable(one.problem?.detail ?? "")}</li>)}</ul> : null}
+      {done.length ? (
+        <details>
+          <summary>{plural(done.length, "session")} and how each was found</summary>
+          <ul aria-label="accepted">{done.slice(0, OUTCOMES_MAX).map((one) => <li key={one.id}>{link(one)} <State status={one.status ?? ""} /></li>)}</ul>
+          {done.length > OUTCOMES_MAX ? <p class="muted">The first {OUTCOMES_MAX} are listed.</p> : null}
+        </details>
+      ) : null}
+    </section>
   );
 }
 

@@ -1,14 +1,16 @@
 // Sessions or devices over time: how long each session waited and held its slots, or who held each device; bookings and drains.
 import { all } from "../api.ts";
-import { duration, plural, shellWords } from "../format.ts";
-import { cut, loaded, now, sessions } from "../live/store.ts";
-import { CopyCommand, Empty, Skeleton, State } from "../parts/basics.tsx";
+import { timelineCommand } from "../commands.ts";
+import { duration, plural } from "../format.ts";
+import { cut, loaded, now, sessions, untoldTick } from "../live/store.ts";
+import { CopyCommand, Empty, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { TimeAxis } from "../parts/axis.tsx";
 import { StepChart } from "../parts/chart.tsx";
 import { DeviceLanes } from "../parts/devicelanes.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
 import { matches, rowOf } from "../rows.ts";
-import { type Bar, barsIn, heldOver, isLate, marksOf } from "../timeline.ts";
+import { type Bar, barsIn, heldOver } from "../timeline.ts";
 import type { BookingBody, SessionRowView as ListedSession } from "../wire.ts";
 
 const SPANS = [["15m", 900], ["1h", 3_600], ["6h", 21_600], ["24h", 86_400], ["7d", 604_800]] as const;
@@ -31,7 +33,7 @@ export function TimelinePage() {
         </div>
         {byDevice ? null : <input type="search" aria-label="filter sessions" placeholder="filter: name, user, queue, reason" value={query.value.get("q") ?? ""} onInput={(event) => setQuery({ q: event.currentTarget.value })} />}
         <span class="spring" />
-        <CopyCommand command={shellWords(["sokovan", ...(byDevice ? ["agent", "timeline", ...(query.value.get("agent") ? [query.value.get("agent") ?? ""] : [])] : ["timeline"]), "--last", span[0]])} />
+        <CopyCommand command={timelineCommand(query.value, span[0])} />
       </div>
       {byDevice ? <DeviceLanes seconds={span[1]} clock={(at) => clock(at, span[1])} /> : <SessionBars span={span} />}
     </div>
@@ -39,14 +41,15 @@ export function TimelinePage() {
 }
 
 function SessionBars({ span }: { span: (typeof SPANS)[number] }) {
-  const bookings = useResource<BookingBody[]>("bookings", (signal) => all("bookings", signal));
+  const bookings = useResource<BookingBody[]>("bookings", (signal) => all("bookings", signal), untoldTick.value);
   // Those that the list no longer has: it was cut.
   const since = new Date(now.value - span[1] * 1000).toISOString();
   const older = useResource<ListedSession[]>(
     `timeline ${span[0]} ${cut.value}`, (signal) => (cut.value ? all(`sessions/rows?since=${encodeURIComponent(since)}`, signal, ROWS_MAX) : Promise.resolve([])),
     Math.floor(now.value / 60_000),
   );
-  if (!loaded.value) return <Skeleton lines={12} />;
+  // The sum of the newest sessions alone would be a wrong figure.
+  if (!loaded.value || (cut.value && !older.value && !older.problem)) return <Skeleton lines={12} />;
   const text = query.value.get("q") ?? "";
   // A little of the future, for bookings.
   const to = now.value + span[1] * 100;
@@ -59,19 +62,19 @@ function SessionBars({ span }: { span: (typeof SPANS)[number] }) {
   const share = (at: number) => `${(Math.min(1, Math.max(0, (at - from) / (to - from))) * 100).toFixed(3)}%`;
   return (
     <>
-      <div class="gantt-chart">
-        <div style={{ width: share(now.value) }}>
-          <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
+      {older.problem ? <ProblemBox problem={older.problem} retry={older.retry} /> : null}
+      {bars.length ? (
+        <div class="gantt-chart">
+          <div style={{ width: share(now.value) }}>
+            <StepChart label="devices held" steps={heldOver(rows, from, now.value)} from={from} to={now.value} total={0} />
+          </div>
         </div>
-      </div>
+      ) : null}
       {bars.length || booked.length ? (
         <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>
           <div class="gantt-row" role="row">
             <span role="columnheader">{plural(bars.length, "session")}</span>
-            <span class="gantt-axis" role="columnheader" aria-label="time">
-              {marksOf(from, to).map((at) => <span key={at} class={isLate(at, from, to) ? "gantt-mark end" : "gantt-mark"} style={{ left: share(at) }}>{clock(at, span[1])}</span>)}
-              <span class="gantt-now" style={{ left: share(now.value) }} />
-            </span>
+            <TimeAxis from={from} to={to} clock={(at) => clock(at, span[1])} />
           </div>
           {booked.map((one) => (
             <div key={one.name} class="gantt-row" role="row">
@@ -93,7 +96,7 @@ function SessionBars({ span }: { span: (typeof SPANS)[number] }) {
 
 function clock(at: number, seconds: number): string {
   const time = new Date(at);
-  return seconds > 86_400 ? time.toISOString().slice(5, 10) : time.toTimeString().slice(0, seconds < 1_800 ? 8 : 5);
+  return seconds > 86_400 ? time.toISOString().slice(5, 10) : time.toTimeString().slice(0, 5);
 }
 
 function Line({ bar, share }: { bar: Bar; share: (at: number) => string }) {

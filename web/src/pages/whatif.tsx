@@ -5,22 +5,33 @@ import { amount, plural, shellWords } from "../format.ts";
 import { useAction } from "../parts/action.ts";
 import { CopyCommand, Empty, Figure, ProblemBox, Skeleton } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
-import { href, query } from "../router.ts";
+import { href, query, replaceQuery } from "../router.ts";
 import { me } from "../session.ts";
-import { type Changes, asked, changesOf, whatIfLine } from "../whatif.ts";
-import type { QueueBody, WhatIfView } from "../wire.ts";
+import { type Changes, addressOf, asked, changesOf, unfinishedChanges, whatIfLine } from "../whatif.ts";
+import type { QueueBody, ScalingGroupBody, WhatIfView } from "../wire.ts";
+
+const DEFAULT_GROUP = "default";
+
+/** Scaling groups to choose from: the default one, and the one of the address, are there before they are read. */
+function namesOf(groups: readonly ScalingGroupBody[], chosen: string): string[] {
+  return [...new Set([DEFAULT_GROUP, ...groups.map((one) => one.name), ...(chosen ? [chosen] : [])])];
+}
 
 export function WhatIfPage() {
   const [changes, setChanges] = useState<Changes>(() => asked(query.value));
   const [found, setFound] = useState<WhatIfView | null>(null);
   const action = useAction();
   const queues = useResource<QueueBody[]>("queue names", (signal) => all("queues", signal));
+  const groups = useResource<ScalingGroupBody[]>("scaling group names", (signal) => all("scaling-groups", signal));
   if (!me.value) return <Skeleton lines={6} />;
   const body = changesOf(changes);
   const isChanged = Boolean(body.drain?.length || Object.keys(body.weights ?? {}).length || Object.keys(body.add ?? {}).length);
+  const typing = unfinishedChanges(changes);
   const change = (more: Partial<Changes>) => {
+    const next = { ...changes, ...more };
     setFound(null);
-    setChanges({ ...changes, ...more });
+    setChanges(next);
+    replaceQuery(addressOf(next));
   };
   const compare = (event: Event) => {
     event.preventDefault();
@@ -33,6 +44,12 @@ export function WhatIfPage() {
       {me.value.role === "admin" ? (
         <>
           <div class="fields">
+            <label>
+              Scaling group
+              <select value={changes.group} onChange={(event) => change({ group: event.currentTarget.value })}>
+                {namesOf(groups.value ?? [], changes.group).map((name) => <option key={name} value={name === DEFAULT_GROUP ? "" : name}>{name}</option>)}
+              </select>
+            </label>
             <label class="wide">
               Agents to drain
               <input value={changes.drain} placeholder="r01n1, r01n2" spellcheck={false} onInput={(event) => change({ drain: event.currentTarget.value })} />
@@ -55,12 +72,13 @@ export function WhatIfPage() {
               </label>
             ))}
           </div>
+          {typing ? <p class="muted" role="status">{typing}</p> : null}
           {action.problem ? <ProblemBox problem={action.problem} /> : null}
           <div class="actions">
-            <button type="submit" class="primary" disabled={action.busy || !isChanged}>Compare</button>
-            {isChanged ? <CopyCommand command={shellWords(whatIfLine(body))} /> : null}
+            <button type="submit" class="primary" disabled={action.busy || !isChanged || Boolean(typing)}>Compare</button>
+            {typing ? null : <CopyCommand command={isChanged ? shellWords(whatIfLine(body)) : "sokovan what-if --help"} />}
           </div>
-          {found ? <Difference found={found} /> : isChanged ? null : <p class="muted">Fill in a change: the next scheduling cycle is compared with one after it, and nothing is changed.</p>}
+          {found ? <Difference found={found} /> : isChanged || typing ? null : <p class="muted">Fill in a change to compare the next scheduling cycle with and without it. Nothing is changed.</p>}
         </>
       ) : (
         <Empty title="This is for administrators." />
@@ -109,7 +127,7 @@ function Difference({ found }: { found: WhatIfView }) {
       ) : (
         <p class="muted">No waiting session gets another verdict.</p>
       )}
-      {found.left_out ? <p class="muted">{plural(found.left_out, "more session")} differ.</p> : null}
+      {found.left_out ? <p class="muted">{plural(found.left_out, "more session differs", "more sessions differ")}.</p> : null}
     </section>
   );
 }

@@ -1,9 +1,12 @@
 // The audit log: who did what to which object, and whether its entries are as they were written.
+import { Fragment } from "preact";
 import { call } from "../api.ts";
 import { printable, shellWords } from "../format.ts";
+import { untoldTick } from "../live/store.ts";
 import { query, setQuery } from "../router.ts";
 import type { AuditChainView, AuditEntryPage } from "../wire.ts";
 import { Age, CopyCommand, Empty, ProblemBox, Skeleton } from "./basics.tsx";
+import { FilterInput } from "./filter.tsx";
 import { useResource } from "./resource.ts";
 
 const ENTRY_FILTERS = [["who", "Who"], ["action", "Action"], ["target", "Object"]] as const;
@@ -12,14 +15,14 @@ export function AuditLog() {
   const chosen = new URLSearchParams();
   for (const name of ["who", "action", "target", "cursor"]) if (query.value.get(name)) chosen.set(name, query.value.get(name) ?? "");
   const address = `audit-log?${chosen.toString()}&limit=50`;
-  const found = useResource<AuditEntryPage>(address, (signal) => call(address, { signal }));
+  const found = useResource<AuditEntryPage>(address, (signal) => call(address, { signal }), untoldTick.value);
   const words = ["sokovan", "audit-log", ...ENTRY_FILTERS.flatMap(([name]) => (query.value.get(name) ? [`--${name}`, query.value.get(name) ?? ""] : []))];
   return (
     <>
       <Chain />
       <div class="filters">
         {ENTRY_FILTERS.map(([name, label]) => (
-          <label key={name}>{label} <input value={query.value.get(name) ?? ""} spellcheck={false} onChange={(event) => setQuery({ [name]: event.currentTarget.value.trim(), cursor: "" })} /></label>
+          <label key={name}>{label} <FilterInput name={name} /></label>
         ))}
       </div>
       {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
@@ -38,7 +41,7 @@ export function AuditLog() {
                   <th scope="row">{entry.action}</th>
                   <td><code>{entry.target}</code></td>
                   <td>{entry.outcome}</td>
-                  <td class="muted wide">{Object.entries(entry.detail).map(([name, value]) => printable(`${name}=${value}`)).join(", ")}</td>
+                  <td class="muted wide details">{Object.entries(entry.detail).filter(([, value]) => value !== "").map(([name, value], index) => <Fragment key={name}>{index ? ", " : ""}<span class="pair-of">{printable(`${name}=${value}`)}</span></Fragment>)}</td>
                 </tr>
               ))}
             </tbody>

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ProblemView } from "../wire.ts";
-import { duration, printable, seconds } from "../format.ts";
+import { duration, printable, problemLines, seconds } from "../format.ts";
 import { now } from "../live/store.ts";
 import { look } from "../states.ts";
 
@@ -57,10 +57,11 @@ export function Empty({ title, command }: { title: string; command?: string }) {
 }
 
 export function ProblemBox({ problem, retry }: { problem: ProblemView; retry?: () => void }) {
+  const [title, lines] = problemLines(problem);
   return (
     <div class="problem" role="alert">
-      <p class="problem-title">{printable(problem.detail)}</p>
-      {problem.problems.map((one) => <p key={one.where}><code>{one.where}</code> {one.problem}</p>)}
+      <p class="problem-title">{printable(title)}</p>
+      {lines.map((one) => <p key={one.where}><code>{one.where}</code> {one.problem}</p>)}
       {problem.hint ? <p class="muted">{problem.hint}</p> : null}
       {problem.request_id ? <p class="muted">request <code>{problem.request_id}</code></p> : null}
       {retry ? <button type="button" onClick={retry}>Try again</button> : null}
@@ -118,7 +119,7 @@ export function Confirm({ title, action, command, onYes, onNo, children }: Confi
     <dialog ref={dialog} onCancel={onNo} onClose={onNo} aria-label={title}>
       <h2>{title}</h2>
       {children}
-      <CopyCommand command={command} />
+      {command ? <CopyCommand command={command} /> : null}
       <div class="actions">
         <button type="button" onClick={onNo}>Back</button>
         <button type="button" class="danger" onClick={onYes}>{action}</button>

@@ -26,11 +26,14 @@ export function StepChart({ label, steps, from, to, total, show = rounded, end =
   const words = `${show(last)} ${end}, ${show(averageOf(steps, to))} on average, ${show(peak)} at most${total ? `, of ${show(total)}` : ""}`;
   return (
     <figure class={`chart${small ? " small" : ""}`}>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${words}`}>
-        <title>{words}</title>
-        {line ? <path class="area" d={`${line}V${HEIGHT}H0Z`} /> : null}
-        <path class="line-of" d={line} vector-effect="non-scaling-stroke" />
-      </svg>
+      {/* One measurement is no line yet. */}
+      {to > from ? (
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${label}: ${words}`}>
+          <title>{words}</title>
+          {line ? <path class="area" d={`${line}V${HEIGHT}H0Z`} /> : null}
+          <path class="line-of" d={line} vector-effect="non-scaling-stroke" />
+        </svg>
+      ) : null}
       {small ? null : <figcaption class="muted">{label}: {words}</figcaption>}
     </figure>
   );

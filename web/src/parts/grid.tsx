@@ -24,14 +24,19 @@ interface GridProps<T> {
   onEnd?: () => void;
   sorted?: { key: string; falls: boolean };
   onSort?: (key: string) => void;
+  /** Items are chosen by boxes: one, or all that are listed. */
+  onChoose?: (item: T) => void;
+  onChooseAll?: (all: boolean) => void;
+  nameOf?: (item: T) => string;
 }
 
+const BOX = "2rem";
 const ROW = 32;
 const SPARE = 4;
 // Rows before the end at which more are asked for.
 const NEAR_END = 50;
 
-export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen, onEnd, sorted, onSort }: GridProps<T>) {
+export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive, onOpen, onEnd, sorted, onSort, onChoose, onChooseAll, nameOf = keyOf }: GridProps<T>) {
   const body = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -55,15 +60,27 @@ export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive
   useEffect(() => {
     if (nearEnd && items.length) onEnd?.();
   }, [nearEnd, items.length]);
-  const template = { gridTemplateColumns: columns.map((column) => column.width).join(" ") };
+  const template = { gridTemplateColumns: [...(onChoose ? [BOX] : []), ...columns.map((column) => column.width)].join(" ") };
   const current = items[active];
+  const some = Boolean(chosen?.size) && items.some((item) => chosen?.has(keyOf(item)));
+  const every = some && items.every((item) => chosen?.has(keyOf(item)));
   return (
     <div
-      class="grid" role="grid" aria-label={label} aria-rowcount={items.length + 1} aria-colcount={columns.length}
+      class="grid" role="grid" aria-label={label} aria-rowcount={items.length + 1} aria-colcount={columns.length + (onChoose ? 1 : 0)}
       tabIndex={0} aria-activedescendant={current ? `row-${keyOf(current)}` : undefined} aria-multiselectable="true"
     >
       <div role="rowgroup">
         <div class="grid-row grid-head" role="row" aria-rowindex={1} style={template}>
+          {onChoose ? (
+            <span role="columnheader">
+              <label class="grid-box">
+                <input
+                  type="checkbox" aria-label={`select all ${label} shown`} checked={every} ref={(box) => { if (box) box.indeterminate = some && !every; }}
+                  onChange={() => onChooseAll?.(!every)}
+                />
+              </label>
+            </span>
+          ) : null}
           {columns.map((column) => (
             <span key={column.name} role="columnheader" class={column.right ? "right" : ""} aria-sort={column.sort && column.sort === sorted?.key ? (sorted.falls ? "descending" : "ascending") : undefined}>
               {column.sort && onSort ? (
@@ -91,6 +108,13 @@ export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive
                   onOpen(item);
                 }}
               >
+                {onChoose ? (
+                  <span role="gridcell" onClick={(event) => event.stopPropagation()}>
+                    <label class="grid-box">
+                      <input type="checkbox" tabIndex={-1} aria-label={`select ${nameOf(item)}`} checked={picked} onChange={() => onChoose(item)} />
+                    </label>
+                  </span>
+                ) : null}
                 {columns.map((column) => (
                   <span key={column.name} role="gridcell" class={column.right ? "right" : ""}>{column.cell(item)}</span>
                 ))}

@@ -5,7 +5,7 @@ export type Keys = Record<string, () => void>;
 
 export function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
-  return target !== null && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable);
+  return target !== null && (target as HTMLInputElement).type !== "checkbox" && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable);
 }
 
 export function useKeys(keys: Keys): void {

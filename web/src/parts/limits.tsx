@@ -2,13 +2,13 @@
 import { all } from "../api.ts";
 import { amount } from "../format.ts";
 import { limitRows } from "../limits.ts";
-import { clusterTick } from "../live/store.ts";
+import { untoldTick } from "../live/store.ts";
 import type { OwnerLimitsView } from "../wire.ts";
 import { CopyCommand, Empty, ProblemBox, Skeleton } from "./basics.tsx";
 import { useResource } from "./resource.ts";
 
 export function Limits() {
-  const found = useResource<OwnerLimitsView[]>("limits", (signal) => all("limits", signal), clusterTick.value);
+  const found = useResource<OwnerLimitsView[]>("limits", (signal) => all("limits", signal), untoldTick.value);
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
   if (!found.value) return <Skeleton lines={3} />;
   const rows = limitRows(found.value);

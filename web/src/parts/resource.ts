@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ProblemView } from "../wire.ts";
 import { Problem } from "../api.ts";
+import { again } from "../live/store.ts";
 
 export interface Resource<T> {
   value: T | null;
@@ -25,9 +26,11 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
   const [state, setState] = useState<Answer<T>>({ key, value: null, problem: null });
   const reading = useRef(read);
   reading.current = read;
-  const again = useRef<(now?: boolean) => void>(() => undefined);
+  const start = useRef<(now?: boolean) => void>(() => undefined);
+  const startOver = useRef<() => void>(() => undefined);
   useEffect(() => {
-    const stopped = new AbortController();
+    let stopped = false;
+    let reads = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let busy = false;
     let changed = false;
@@ -37,23 +40,25 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
       timer = undefined;
       busy = true;
       began = Date.now();
+      const { signal } = (reads = new AbortController());
       try {
-        const value = await reading.current(stopped.signal);
-        if (!stopped.signal.aborted) setState({ key, value, problem: null });
+        const value = await reading.current(signal);
+        if (!signal.aborted) setState({ key, value, problem: null });
       } catch (error) {
-        if (stopped.signal.aborted) return;
+        if (signal.aborted) return;
         if (!(error instanceof Problem)) throw error;
         setState((before) => ({ key, value: before.key === key ? before.value : null, problem: error.view }));
       } finally {
         busy = false;
         took = Date.now() - began;
-        if (changed && !stopped.signal.aborted) start();
+        if (signal.aborted && !stopped) begin(true);
+        else if (changed && !stopped) begin();
         changed = false;
       }
     };
     const apart = (): number => gapMs ?? Math.max(GAP_MS, Math.min(GAP_MAX_MS, GAP_TIMES * took));
     // A read that has begun is not given up for a change: on a busy server none would ever end.
-    const start = (now = false): void => {
+    const begin = (now = false): void => {
       if (now && !busy) {
         clearTimeout(timer);
         timer = undefined;
@@ -62,18 +67,26 @@ export function useResource<T>(key: string, read: (signal: AbortSignal) => Promi
       else if (now) void run();
       else timer ??= setTimeout(() => void run(), began ? Math.max(0, apart() - (Date.now() - began)) : 0);
     };
-    again.current = start;
-    start();
+    start.current = begin;
+    // It may wait for an answer that never comes: its line was down.
+    startOver.current = () => (busy ? reads.abort() : begin(true));
+    begin();
     return () => {
-      stopped.abort();
+      stopped = true;
+      reads.abort();
       clearTimeout(timer);
     };
   }, [key]);
-  useEffect(() => again.current(), [tick]);
+  useEffect(() => start.current(), [tick]);
+  const asked = useRef(again.value);
+  useEffect(() => {
+    if (asked.current !== again.value) startOver.current();
+    asked.current = again.value;
+  }, [again.value]);
   const current = state.key === key;
   return {
     value: current ? state.value : null,
     problem: current ? state.problem : null,
-    retry: () => again.current(true),
+    retry: () => start.current(true),
   };
 }

@@ -19,7 +19,7 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
       <p class="muted">
         {why.verdict ? <><strong>{why.verdict}</strong> · </> : null}
         <code>{why.code}</code>
-        {why.position > 0 ? <> · place {why.position} in its queue</> : null}
+        {why.position > 0 ? <> · {why.position} ahead of it in its queue</> : null}
         {why.as_of ? <> · as of <Age at={why.as_of} /> ago</> : null}
       </p>
       {why.checks.length ? (
@@ -34,19 +34,22 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
       ) : null}
       {funnel.length ? (
         <p class="funnel" aria-label="agents that remain after each check">
-          {funnel.map(([name, count]) => <span key={name}>{name} <strong>{count}</strong></span>)}
+          {funnel.map(([name, count]) => <span key={name}>{name.replaceAll("_", " ")} <strong>{count}</strong></span>)}
         </p>
       ) : null}
       {why.ahead.length ? (
         <details>
-          <summary>{plural(why.ahead.length, "session")} ahead</summary>
+          <summary>{why.position > why.ahead.length ? `${why.ahead.length} of ${plural(why.position, "session")}` : plural(why.ahead.length, "session")} ahead</summary>
           <ul>{why.ahead.map((one) => <li key={one.session}><a href={`/ui/sessions/${encodeURIComponent(one.session)}`}>{one.session}</a> {one.why}</li>)}</ul>
         </details>
       ) : null}
       {why.would_start.length ? (
-        <ul aria-label="what would help">
-          {why.would_start.map((one) => <li key={one.change}>{one.when}: {printable(one.change)}</li>)}
-        </ul>
+        <>
+          <p>It would start</p>
+          <ul aria-label="what would help">
+            {why.would_start.map((one) => <li key={one.change}>{one.when}: {printable(one.change)}</li>)}
+          </ul>
+        </>
       ) : null}
       <CopyCommand command={`sokovan why ${why.name || why.session}`} />
     </div>

@@ -1,0 +1,234 @@
+"""What operators do in the dashboard: stop several sessions, watch figures move, compare queues, in Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.browser.dashboard_rig import LIMIT_MS, RULES, Dashboard, text_of, violations
+
+pytestmark = pytest.mark.server
+
+
+def test_sessions_are_chosen_by_boxes_and_stopped_by_one_request(dashboard: Dashboard) -> None:
+    for name in ("box-a", "box-b", "box-c"):
+        dashboard.sokovan("run", "-d", "--name", name, "--cpus", "0.1", "--", "sleep", "600")
+    with dashboard.page("/ui/sessions?q=box-") as page:
+        page.get_by_role("row", name=re.compile("box-a")).wait_for()
+        every = page.get_by_role("checkbox", name="select all sessions shown")
+        every.check()
+        page.get_by_text("3 selected").wait_for()
+        page.get_by_role("checkbox", name="select box-b").uncheck()
+        assert every.evaluate("(box) => box.indeterminate")
+        # A box opens no drawer, and keys work while it has the focus.
+        assert "open=" not in page.url
+        page.keyboard.press("j")
+        page.locator(".grid-row.active").wait_for()
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="Clear").click()
+        page.get_by_text("selected").wait_for(state="detached")
+        every.check()
+        # The last line names nothing: the others are judged for themselves.
+        page.route("**/api/v1/sessions:stop", names_nothing_last)
+        page.get_by_role("button", name="Stop 3 sessions").click()
+        assert set(text_of(page, "dialog .copy code").split()) == {"sokovan", "stop", "box-a", "box-b", "box-c"}
+        changes: list[str] = []
+        page.on("request", lambda one: changes.append(one.method) if one.method != "GET" else None)
+        page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
+        outcomes = page.get_by_role("status", name="outcomes")
+        outcomes.get_by_text("1 session was refused.").wait_for()
+        outcomes.get_by_role("list", name="refused").get_by_text("there is no session 'nothing'").wait_for()
+        outcomes.get_by_text("2 sessions and how each was found").click()
+        assert outcomes.get_by_role("list", name="accepted").get_by_role("listitem").count() == 2
+        assert violations(page, *RULES) == []
+        assert changes == ["POST"]
+        # What was refused stays selected, to be tried again.
+        page.unroute_all(behavior="wait")
+        page.get_by_role("button", name="Stop 1 session").click()
+        page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
+        for name in ("box-a", "box-b", "box-c"):
+            page.get_by_role("row", name=re.compile(f"cancelled {name}")).wait_for()
+
+
+def test_the_tile_of_a_replica_that_is_killed_turns(dashboard: Dashboard) -> None:
+    dashboard.sokovan("serve", "toy", "--name", "mortal", "--cpus", "0.1")
+    [replica] = json.loads(dashboard.sokovan("deployment", "show", "mortal", "--json"))["replicas"]
+    with dashboard.page("/ui/deployments/mortal") as page:
+        tile = page.get_by_role("list", name="replicas").get_by_role("listitem").first
+        page.locator(".tile.good", has_text="answers its checks").wait_for()
+        # The sandbox of the replica has its own processes; without one, no other engine serves this model.
+        dashboard.sokovan("exec", replica["session"], "--", "pkill", "-9", "-f", "[_]_toy-engine .*--model mortal")
+        page.locator(".tile.bad", has_text="exit code 137").wait_for()
+        assert violations(page, *RULES) == []
+        page.locator(".tile.good", has_text="attempt 2").wait_for()
+        assert tile.get_by_role("link", name="session").get_attribute("href") != f"/ui/sessions/{replica['session']}"
+    dashboard.sokovan("deployment", "rm", "mortal", "--yes")
+
+
+def test_clients_get_keys_and_the_number_of_replicas_follows_demand(dashboard: Dashboard) -> None:
+    dashboard.sokovan("serve", "toy", "--name", "asked", "--cpus", "0.1")
+    with dashboard.page("/ui/deployments/asked") as page:
+        keys = page.get_by_role("region", name="keys for clients")
+        keys.get_by_label("Name", exact=True).fill("ci")
+        keys.get_by_label("Requests per minute").fill("600")
+        assert "sokovan token create asked --name ci --requests-per-minute 600" in keys.inner_text()
+        keys.get_by_role("button", name="New key").click()
+        row = keys.get_by_role("row", name=re.compile("tok-.* ci all 600 requests"))
+        row.wait_for()
+        token = keys.get_by_role("status").locator("code").inner_text()
+        curl = keys.locator(".copy code", has_text="curl").inner_text()
+        assert token in curl
+        keys.get_by_text("With the OpenAI client").click()
+        assert token in keys.get_by_label("python").inner_text()
+        # What is to be copied works as it is.
+        answer = subprocess.run(["bash", "-c", curl], capture_output=True, text=True, check=True).stdout  # noqa: S607  # wherever bash is
+        assert json.loads(answer)["choices"][0]["message"]["content"]
+        assert violations(page, *RULES) == []
+        row.get_by_role("button", name="Revoke").click()
+        page.get_by_role("dialog").get_by_role("button", name="Revoke", exact=True).click()
+        row.wait_for(state="detached")
+        assert "ci" not in dashboard.sokovan("token", "ls", "asked").split()
+        bounds = page.get_by_role("form", name="number of replicas")
+        bounds.get_by_label("at most").fill("3")
+        bounds.get_by_role("combobox").select_option("qps")
+        bounds.get_by_label("target of each").fill("50")
+        assert "sokovan deployment scale asked 1 --max 3 --metric qps --target 50" in bounds.inner_text()
+        bounds.get_by_role("button", name="Scale", exact=True).click()
+        page.get_by_text("between 1 and 3 by qps").wait_for()
+        assert bounds.get_by_label("target of each").input_value() == "50"
+        bounds.get_by_label("at most").fill("")
+        bounds.get_by_role("button", name="Scale", exact=True).click()
+        page.get_by_text("1 of 1, fixed").wait_for()
+    shown = json.loads(dashboard.sokovan("deployment", "show", "asked", "--json"))
+    assert (shown["replicas_max"], shown["scaling"]["metric"]) == (1, "manual")
+    dashboard.sokovan("deployment", "rm", "asked", "--yes")
+
+
+def test_the_figures_of_the_overview_move_when_a_session_starts(dashboard: Dashboard) -> None:
+    with dashboard.page("/ui/") as page:
+        page.get_by_role("heading", name="Overview").wait_for()
+        running = int(figure(page, "running").inner_text())
+        held, _, total = figure(page, "cuda.device").inner_text().partition(" / ")
+        dashboard.sokovan("run", "-d", "--name", "counted", "--gpus", "2", "--", "sleep", "600")
+        figure(page, "running").filter(has_text=re.compile(f"^{running + 1}$")).wait_for()
+        figure(page, "cuda.device").filter(has_text=re.compile(f"^{int(held) + 2} . {total}$")).wait_for()
+        dashboard.sokovan("stop", "counted", "--yes")
+        figure(page, "cuda.device").filter(has_text=re.compile(f"^{held} . {total}$")).wait_for()
+
+
+def figure(page: Any, label: str) -> Any:
+    """The value of a figure of the overview."""
+    return (
+        page.locator(".figure", has=page.locator("dt", has_text=re.compile(f"^{re.escape(label)}$")))
+        .locator("dd")
+        .first
+    )
+
+
+def test_two_queues_settle_at_their_weights_and_say_who_borrows(dashboard: Dashboard) -> None:
+    dashboard.sokovan("scaling-group", "set", "default", "--scheduler", "drf")
+    for queue, weight in (("heavy", "3"), ("light", "1")):
+        dashboard.sokovan("queue", "set", queue, "--weight", weight)
+    # All devices are held while both loads are submitted: the order of submission decides nothing.
+    dashboard.sokovan(
+        "run", "-d", "--name", "before", "--size", "64", "--gpus", "8", "--cpus", "0.1", "--", "sleep", "600"
+    )
+    dashboard.sokovan("wait", "before", "--until", "running")
+    load = ("--array", "0-63", "--gpus", "8", "--cpus", "0.1", "--", "sleep", "600")
+    for queue in ("light", "heavy"):
+        dashboard.sokovan("run", "-d", "--name", f"of-{queue}", "--queue", queue, *load)
+    with dashboard.page("/ui/queues?slot=cuda.device") as page:
+        dashboard.sokovan("stop", "before", "--yes")
+        for queue, weight, share in (("heavy", "3", "384"), ("light", "1", "128")):
+            in_use(page, queue).filter(has_text=re.compile(f"^{share}$")).wait_for()
+            assert page.locator(f"tr[data-queue={queue}] td").first.inner_text() == weight
+        # A queue uses what the other one leaves, and the other one waits for its share.
+        dashboard.sokovan("stop", "of-heavy", "--yes")
+        in_use(page, "light").filter(has_text=re.compile("^512$")).wait_for()
+        dashboard.sokovan("run", "-d", "--name", "late", "--queue", "heavy", *load)
+        page.get_by_role("list", name="who borrows from whom").get_by_text(
+            "light borrows up to 384 cuda.device from heavy, which waits for 512"
+        ).wait_for()
+        assert violations(page, *RULES) == []
+    dashboard.sokovan("stop", "of-light", "late", "--yes")
+    dashboard.sokovan("scaling-group", "set", "default", "--scheduler", "fifo")
+
+
+def in_use(page: Any, queue: str) -> Any:
+    """The cell of what a queue holds."""
+    return page.locator(f"tr[data-queue={queue}] td").nth(2)
+
+
+def test_a_request_that_is_submitted_twice_makes_one_session(dashboard: Dashboard) -> None:
+    dashboard.sokovan("queue", "set", "twice")
+    sent: list[str] = []
+    with dashboard.page("/ui/new") as page:
+        page.on(
+            "request",
+            lambda one: sent.append(one.headers["idempotency-key"]) if one.url.endswith("/sessions") else None,
+        )
+        page.get_by_label("Command").fill("sleep 600")
+        page.get_by_label("Queue").select_option("twice")
+        page.get_by_text("would start now").wait_for()
+        # Both before the page is drawn again: sooner than any hand.
+        page.locator("form.new").evaluate("(form) => { form.requestSubmit(); form.requestSubmit(); }")
+        page.locator(".bar .state", has_text="running").wait_for()
+    assert len(set(sent)) == 1
+    assert len(sent) == 2, "nothing but the key keeps them apart"
+    names = dashboard.sokovan("ps", "--all", "--queue", "twice", "-o", "name").split()
+    assert len(names) == 1
+    dashboard.sokovan("stop", *names, "--yes")
+
+
+def test_no_page_of_another_origin_shows_the_dashboard_in_a_frame(dashboard: Dashboard) -> None:
+    page = dashboard.context.new_page()
+    page.set_default_timeout(LIMIT_MS)
+    # A server of its own: what a test answers itself, a browser lets read nothing of this machine.
+    with framing(dashboard.url) as other:
+        for path in ("/ui/", "/ui/sessions/any/terminal"):
+            with (
+                page.expect_console_message(lambda message: "frame-ancestors 'none'" in message.text),
+                page.expect_event("requestfailed", lambda one, path=path: one.url == dashboard.url + path),
+            ):
+                page.goto(f"{other}{path}")
+            [_, frame] = page.frames
+            assert not frame.url.startswith(dashboard.url)
+    page.close()
+
+
+@contextmanager
+def framing(url: str) -> Iterator[str]:
+    """An origin whose every page has that of the other one in a frame."""
+
+    class Framing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f'<iframe src="{url}{self.path}"></iframe>'.encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the standard library
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Framing) as server:
+        running = Thread(target=server.serve_forever)
+        running.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            running.join()
+
+
+def names_nothing_last(route: Any) -> None:
+    """Send a request of lines, the last of which names no session."""
+    *lines, _ = route.request.post_data.splitlines()
+    route.continue_(post_data="\n".join([*lines, '{"session": "nothing"}']))
