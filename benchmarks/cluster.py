@@ -19,14 +19,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 from benchmarks.embedded_server import Server, clock, milliseconds, wait
-from benchmarks.failover import HOSTS, Manager, free_port, leading, until
+from benchmarks.failover import HOSTS, Manager, free_port, leading, metrics_of, until
 from benchmarks.life import BODY, Case, lives, processor_s
 from benchmarks.linked_fleet import COUNTED_EVERY_S, COUNTS, FleetPlan
 from sokovan.testing.servers import PostgresServer, server_or_environment
@@ -37,6 +36,8 @@ ARRAY = 1_000
 WAITING = {**BODY, "require": {"none": "has"}}
 WAITING_LIMIT_S = 600
 CALLERS = 32
+# The label of sessions that are waited for.
+COUNTED = "counted"
 LINK_LIMIT_S = 900
 # The list of all agents is long: to read it again and again would take the managers' time.
 LINK_PROBE_S = 1.0
@@ -122,10 +123,7 @@ def noted(figures: dict[str, Any]) -> dict[str, Any]:
 
 def cycles(manager: Manager) -> tuple[float, float]:
     """The seconds and the number of the cycles of sessions of a manager so far."""
-    url, token = manager.credentials
-    with closing(HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]), timeout=LINK_LIMIT_S)) as connection:
-        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
-        lines = connection.getresponse().read().decode().splitlines()
+    lines = metrics_of(manager)
     found = [
         next((float(line.split()[-1]) for line in lines if line.startswith(name) and '"sessions"' in line), 0.0)
         for name in ("sokovan_cycle_seconds_sum", "sokovan_cycle_seconds_count")
@@ -187,7 +185,9 @@ def measure(agents: int, count: int, sessions: int, pending: int) -> dict[str, A
 def figures_of(running: list[Manager], config: Path, agents: int, sessions: int) -> dict[str, Any]:
     """The figures of a cluster whose agents are linked."""
     before = [processor_s(one.pid) for one in running]
-    took_s = asyncio.run(lives(server_of(running[0]), Case((), sessions, CALLERS, agents), sessions))
+    # Those that wait never end: only sessions with a label are waited for.
+    case = Case((), sessions, CALLERS, agents)
+    took_s = asyncio.run(lives(server_of(running[0]), case, sessions, label=COUNTED))
     used_s = sum(processor_s(one.pid) for one in running) - sum(before)
     figures = {
         "sessions": sessions,

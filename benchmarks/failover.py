@@ -33,14 +33,16 @@ BODY = {"command": ["true"], "resources": {"cpu": 0.05, "mem": "32MiB"}}
 HOSTS = ("127.0.0.2", "127.0.0.3")
 PROBE_S = 0.005
 LIMIT_S = 60
+# With many agents a manager may be busy for minutes.
+METRICS_LIMIT_S = 900
 BAD_REQUEST = 400
 
 
 class Manager:
     """One `sokovan server` process, with folders of its own."""
 
-    def __init__(self, folder: Path, config: Path, options: list[str]) -> None:
-        self.folder, self._config, self._options = folder, config, options
+    def __init__(self, folder: Path, config: Path, options: list[str], *, port: int = 0) -> None:
+        self.folder, self._config, self._options, self._port = folder, config, options, port
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SOKOVAN_")},
             "HOME": str(folder),
@@ -60,7 +62,7 @@ class Manager:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.data / "up.json").unlink(missing_ok=True)
         self._process = subprocess.Popen(
-            [*SOKOVAN, "server", "--port", "0", "--config", str(self._config), *self._options],
+            [*SOKOVAN, "server", "--port", str(self._port), "--config", str(self._config), *self._options],
             env=self.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -106,6 +108,14 @@ class Manager:
         """Whether the agent is linked to this manager."""
         found = self.request("GET", "/agents/bench")
         return bool(found and found["connected"] and found["status"] == "alive")
+
+
+def metrics_of(manager: Manager) -> list[str]:
+    """The lines of the metrics of a manager."""
+    url, token = manager.credentials
+    with closing(HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]), timeout=METRICS_LIMIT_S)) as connection:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().read().decode().splitlines()
 
 
 def until(probe: Callable[[], T | None], *, limit_s: float = LIMIT_S) -> T:

@@ -111,24 +111,29 @@ def _children(pid: int) -> Iterator[int]:
             yield from _children(one)
 
 
-async def lives(started: Server, case: Case, sessions: int) -> float:
-    """Submit the sessions and wait until each has ended; returns seconds."""
+async def lives(started: Server, case: Case, sessions: int, *, label: str = "") -> float:
+    """Submit the sessions and wait until each has ended; returns seconds.
+
+    With a label, others that have not ended are left alone.
+    """
+    body = {**BODY, "labels": {label: "yes"}} if label else BODY
+    unfinished = f"/sessions?status={UNFINISHED}&limit=1" + (f"&label={label}" if label else "")
     clients = [await RawClient(started).connect() for _ in range(max(1, case.callers))]
     todo = iter(range(sessions))
 
     async def caller(client: RawClient) -> None:
         for _ in todo:
-            await client.post("/sessions", BODY)
+            await client.post("/sessions", body)
 
     begun = clock()
     if case.callers:
         await asyncio.gather(*map(caller, clients))
     else:
-        await clients[0].post("/sessions", {**BODY, "array": f"0-{sessions - 1}"})
+        await clients[0].post("/sessions", {**body, "array": f"0-{sessions - 1}"})
     left = True
     while left:
         await asyncio.sleep(0.1)  # noqa: TID251  # polls in real time
-        left = bool((await clients[0].get(f"/sessions?status={UNFINISHED}&limit=1"))["items"])
+        left = bool((await clients[0].get(unfinished))["items"])
     return clock() - begun
 
 
