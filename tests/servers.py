@@ -21,7 +21,7 @@ from sokovan.testing.servers import (
     DockerServer,
     EtcdServer,
     PostgresServer,
-    ServerFailed,
+    ServerProcessFailed,
     ValkeyServer,
     server_or_environment,
 )
@@ -120,7 +120,7 @@ def coordinator_role(postgres_server: PostgresServer, migrated_database: str) ->
         thread.submit(asyncio.run, _grant(url, name)).result()
     yield name
     postgres_server.drop_database(migrated_database)
-    with suppress(ServerFailed):  # a database that a failed test has left uses it
+    with suppress(ServerProcessFailed):  # a database that a failed test has left uses it
         postgres_server.execute(f'DROP ROLE "{name}"')
 
 

@@ -29,6 +29,7 @@ from sokovan.domain.records import SessionRecord
 from sokovan.domain.serving.engine import EngineDefinition, UnknownEngine
 from sokovan.entrypoints.embedded import manager_runtime
 from sokovan.orchestrator.deployments import replica_requests, replica_targets
+from sokovan.orchestrator.deployments.handlers import deadlines as deployment_deadlines
 from sokovan.orchestrator.deployments.handlers import destroying, initialising
 from sokovan.orchestrator.routes.handlers import provisioning, terminating
 from sokovan.orchestrator.sessions.handlers import deadlines, heartbeats, prepare, start, terminate, watch
@@ -51,8 +52,9 @@ class FastTimings:
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
     `settled_s`. A session that was evicted once is tried again after `back_off_s`. A route without
-    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`. The pip
-    of images is a link where `venvs_linked`.
+    an endpoint fails, and the end of a deployment or a route is forced, after `serving_s`. A
+    deployment that is not ready is retried after `retried_s`. The pip of images is a link where
+    `venvs_linked`.
     """
 
     deadlines: Mapping[str, int] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class FastTimings:
     settled_s: float | None = None
     back_off_s: int | None = None
     serving_s: int | None = None
+    retried_s: int | None = None
     processes_max: int | None = None
     venvs_linked: bool = False
     link_port: int | None = None
@@ -89,6 +92,11 @@ def apply_timings(timings: FastTimings) -> None:
         _put(provisioning, FAIL_AFTER_MS=timings.serving_s * 1000)
         for handlers in (destroying, terminating):
             _put(handlers, FORCE_AFTER_MS=timings.serving_s * 1000)
+    if timings.retried_s is not None:
+        _put(
+            deployment_deadlines,
+            RETRY_AFTER_MS=dict.fromkeys(deployment_deadlines.RETRY_AFTER_MS, timings.retried_s * 1000),
+        )
     if timings.holds:
         _make_holdable(Path(timings.holds))
     if timings.dies_after:

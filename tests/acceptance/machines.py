@@ -73,7 +73,7 @@ def join_through(one: Machine, server: Embedded, name: str, urls: Sequence[str])
     token, authority = (words[words.index(option) + 1] for option in ("--token", "--ca"))
     asyncio.run(join_machine(words[2], token=token, authority=authority, agent_id=name, folder=one.joined))
     file = one.joined / JOINED_FILE
-    joined = {**json.loads(file.read_text(encoding="utf-8")), "url": urls[0], "managers": list(urls)}
+    joined = {**json.loads(file.read_text(encoding="utf-8")), "url": urls[0], "managers": list(urls), "fixed": True}
     file.write_text(json.dumps(joined), encoding="utf-8")
 
 

@@ -20,7 +20,7 @@ def run_array(server: Embedded, name: str, indexes: str, script: str, *options: 
 
 def test_one_command_runs_a_session_per_index_and_their_logs_are_found_by_index(server: Embedded) -> None:
     run_array(server, "sweep", "0-4:2,7", SAYS_INDEX)
-    ended = server.cli("wait", "sweep", "--timeout", "60s")
+    ended = server.cli("wait", "sweep", "--timeout", "240s")
     assert ended.returncode == 0, ended.stderr
     assert server.cli("logs", "sweep[7]").stdout == "index 7 of 4\n"
     shown = server.cli_json("session", "show", "sweep[2]")
@@ -72,7 +72,7 @@ def test_a_session_depends_on_a_whole_array(server: Embedded) -> None:
     assert ended["result"] == "success"
     assert all(ended["scheduled_at"] >= server.session(f"parts[{index}]")["ended_at"] for index in (1, 2))
     run_array(server, "broken", "1-2", "import os; raise SystemExit(int(os.environ['SOKOVAN_ARRAY_INDEX']) - 1)")
-    assert server.cli("wait", "broken", "--timeout", "60s").returncode == 0
+    assert server.cli("wait", "broken", "--timeout", "240s").returncode == 0
     refused = server.cli("run", "-d", "--depends-on", "broken", "--", "true")
     assert refused.returncode == 2
     assert "broken" in refused.stderr

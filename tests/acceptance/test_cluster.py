@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -164,8 +165,13 @@ def test_every_manager_takes_sessions_and_shows_their_output(cluster: TwoManager
     assert (done.returncode, done.stdout) == (0, "inside\n"), done.stderr
     second.end(session, forced=True)
     first.settles(session)
-    leaders = {lease["coordinator"] for lease in first.cli_json("server", "status")["leases"]}
-    assert leaders == {"sessions", "deployments", "routes"}
+
+    def led() -> set[str]:
+        told = json.loads(first.cli("server", "status", "--json").stdout)
+        return {lease["coordinator"] for lease in told["leases"]}
+
+    # On a busy machine a lease of so short a time may be nobody's for a moment.
+    until(lambda: led() == {"sessions", "deployments", "routes"}, what="each coordinator has its lease")
 
 
 @pytest.mark.usefixtures("machines")
@@ -348,7 +354,7 @@ def test_a_role_decides_what_a_manager_runs(cluster: TwoManagers, machines: tupl
     second.start("--role", "coordinator")
     first.start("--role", "api")
     assert "none in this role" in second.said
-    assert second.cli("status").returncode == 0
+    until(lambda: second.cli("status").returncode == 0, what="it is well")
     probes = second.cli_json("status")["probes"]
     key = {"Authorization": f"Bearer {(second.data / 'token').read_text(encoding='ascii').strip()}"}
     with httpx2.Client(base_url=probes, headers=key, trust_env=False, timeout=60) as client:

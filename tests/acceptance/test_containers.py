@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 
+import httpx2
 import pytest
 
 from sokovan.adapters.process.layout import KernelLayout
@@ -91,6 +92,25 @@ def test_an_image_that_the_engine_can_not_get_is_refused_by_name(containers: Emb
     assert missing in containers.cli("why", "missing").stdout
 
 
+def test_only_the_image_with_the_digest_of_the_catalog_is_started(
+    containers: Embedded, docker_server: DockerServer
+) -> None:
+    image = docker_server.add_derived_image("sokovan-test/pinned:1", "ENV PINNED=first")
+    pinned = docker_server.image_id(image)
+    assert containers.cli("image", "set", image, "--digest", pinned).returncode == 0
+    given = ("--image", image, *SMALL_FLAGS, "--", "python", "-c", "import os; print(os.environ['PINNED'])")
+    done = containers.cli("run", "-n", "pinned", *given)
+    assert (done.returncode, done.stdout) == (0, "first\n"), done.stderr
+    moved = docker_server.add_derived_image("sokovan-test/moved:1", "ENV PINNED=second")
+    assert containers.cli("image", "set", moved, "--digest", pinned).returncode == 0
+    assert containers.cli("run", "-n", "moved", "--image", moved, *given[2:]).returncode != 0
+    ended = containers.settles("moved")
+    assert ended["reason"] == "image-unavailable"
+    told = containers.cli("why", "moved").stdout
+    for digest in (pinned, docker_server.image_id(moved)):
+        assert digest in "".join(told.split()), told
+
+
 def test_a_container_without_a_kernel_is_found_by_its_labels_and_ended(
     containers: Embedded, docker_server: DockerServer
 ) -> None:
@@ -141,3 +161,47 @@ def test_a_container_outlives_the_server_and_is_adopted(containers: Embedded, do
         what="no container is left",
         tell=lambda: str(docker_server.containers()),
     )
+
+
+# The program of an image that serves as a NIM does: told by variables only.
+SERVES = """
+import json, os, socket
+listener = socket.create_server(('127.0.0.1', int(os.environ['NIM_SERVER_PORT'])))
+while True:
+    with listener.accept()[0] as connection, connection.makefile('rb') as request:
+        length = 0
+        for line in request:
+            name, _, value = line.lower().strip().partition(b':')
+            length = int(value) if name == b'content-length' else length
+            if not name:
+                break
+        request.read(length)
+        text = f"from the image for {os.environ['NIM_SERVED_MODEL_NAME']}"
+        body = json.dumps({'choices': [{'message': {'content': text}}], 'usage': {'total_tokens': 3}})
+        head = f'HTTP/1.1 200 OK\\r\\nconnection: close\\r\\ncontent-length: {len(body)}\\r\\n\\r\\n'
+        connection.sendall((head + body).encode())
+"""
+
+
+def test_a_nim_is_served_by_the_entry_point_of_its_image(containers: Embedded, docker_server: DockerServer) -> None:
+    entry = f"ENTRYPOINT {json.dumps(['python', '-c', SERVES])}"
+    image = docker_server.add_derived_image("sokovan-test/nim:1", entry, "CMD []")
+    assert containers.cli("image", "set", image).returncode == 0
+    size = ("--cpus", "0.2", "--mem", "64MiB")
+    options = ("--name", "nim", "--engine", "nim", "--image", image, *size, "--detach")
+    done = containers.cli("serve", "some/model", *options)
+    assert done.returncode == 0, done.stderr
+    until(
+        lambda: containers.cli_json("deployment", "show", "nim")["replicas_active"] == 1,
+        limit_s=60,
+        what="it serves",
+        tell=lambda: containers.cli("deployment", "why", "nim").stdout,
+    )
+    key = containers.cli_json("token", "create", "nim")["token"]
+    body = {"model": "nim", "messages": [{"role": "user", "content": "hello"}]}
+    headers = {"authorization": f"Bearer {key}"}
+    url = f"{containers.about['gateway']}/v1/chat/completions"
+    answer = httpx2.post(url, json=body, headers=headers, timeout=60, trust_env=False)
+    assert answer.json()["choices"][0]["message"]["content"] == "from the image for nim", answer.text
+    assert containers.cli("deployment", "rm", "nim", "--yes").returncode == 0
+    until(lambda: not containers.cli_json("deployment", "ls"), what="the deployment has ended")

@@ -17,7 +17,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.acceptance.embedded import SMALL, Embedded
+from tests.acceptance.embedded import SMALL, Embedded, until
 from tests.kernels import needs_root, needs_sandbox
 
 IDLE_SOCKETS = 3000
@@ -171,7 +171,7 @@ variables = [name for process in processes
              for name in open(f"/proc/{process}/environ").read().split("\\0") if "KEY" in name or "TOKEN" in name]
 def answer(address):
     try:
-        return urllib.request.urlopen(address, timeout=20).status
+        return urllib.request.urlopen(address, timeout=120).status
     except urllib.error.HTTPError as error:
         return error.code
 answers = {"api": answer(api + "/api/v1/sessions"), "link": answer(link)}
@@ -230,9 +230,16 @@ def test_the_agent_says_what_isolates_its_kernels(server: Embedded) -> None:
 
 def test_the_server_has_not_failed_and_what_was_tried_is_on_record(server: Embedded, held: str) -> None:
     headers = {"Authorization": f"Bearer {(server.data / 'token').read_text(encoding='ascii').strip()}"}
+    answers: list[httpx2.Response] = []
     with httpx2.Client(base_url=server.about["url"], headers=headers, timeout=60) as client:
+
+        def is_ready() -> bool:
+            answers.append(client.get("/readyz"))
+            return answers[-1].status_code == 200
+
         assert "sokovan_api_failures_total 0.0" in client.get("/metrics").text
-        assert client.get("/readyz").status_code == 200
+        # What was tried is heavy work, after which a part may be late for a moment.
+        until(is_ready, what="the server is ready", tell=lambda: answers[-1].text)
     assert server.session(held)["status"] == "pending"
     assert VALUE not in server.api("GET", f"/sessions/{held}").text
     server.end(held)

@@ -22,13 +22,13 @@ SLEEPS = "import time; print('up', flush=True); time.sleep(600)"
 # Ends by itself after some time, whatever happens to the test.
 FORKS = """
 import os, signal, time
-signal.alarm(60)
+signal.alarm(240)
 print("up", flush=True)
 refused = False
 while True:
     try:
         if os.fork() == 0:
-            signal.alarm(60)
+            signal.alarm(240)
     except OSError:
         if not refused:
             print("no more", flush=True)

@@ -29,7 +29,7 @@ ONCE = {"attempts": 1}
 TWICE = {"attempts": 2, "backoff": 0}
 
 SLEEPS = "import time; time.sleep(600)"
-# Long enough for every step on a busy machine that is not held back.
+# Long enough for most steps that are not held back; a test that needs time on a busy machine is `unhurried`.
 DEADLINES = {"scheduled": 2, "preparing": 3, "pulling": 4, "prepared": 2, "creating": 3, "terminating": 1}
 SERVING_S = 3
 # A replica that does not serve within any of them.
@@ -37,6 +37,10 @@ NEVER = ("--start-seconds", "600")
 BEFORE_IT_BEGINS = shown_by(
     "test_a_deployment_is_scaled_and_deleted_before_it_begins",
     deployment="pending:scale_requested pending:scaled pending:delete_requested",
+)
+NOT_READY = shown_by(
+    "test_a_deployment_that_is_not_ready_in_time_is_retried_and_says_why",
+    deployment="pending:retried provisioning:retried",
 )
 FORCED = shown_by("test_a_deployment_whose_replicas_do_not_end_is_forced", deployment="destroying:forced")
 NOT_CONFIGURED = shown_by("test_a_route_is_deleted_before_it_is_configured", route="pending:delete_requested")
@@ -56,7 +60,8 @@ def index() -> Iterator[PackageIndex]:
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     folder = tmp_path_factory.mktemp("states")
-    timings = FastTimings(deadlines=DEADLINES, heartbeat_s=0.5, holds=str(folder / "holds"), serving_s=SERVING_S)
+    holds = str(folder / "holds")
+    timings = FastTimings(deadlines=DEADLINES, heartbeat_s=0.5, holds=holds, serving_s=SERVING_S, retried_s=SERVING_S)
     server = Embedded(folder, timings=timings)
     agent = AgentProcess(server)
     with ended_well(server, agent):
@@ -76,6 +81,13 @@ def knows_the_image(server: Embedded) -> None:
     server.settles(server.python("pass"))
 
 
+@pytest.fixture
+def unhurried(server: Embedded) -> Iterator[None]:
+    """No deadline is enforced, however long a busy machine takes."""
+    with server.held("deadlines"):
+        yield
+
+
 @contextmanager
 def paused(agent: AgentProcess) -> Iterator[None]:
     """The agent does nothing while the context is open."""
@@ -92,6 +104,7 @@ def image_of_its_own(agent: AgentProcess, name: str, requirements: str = "") -> 
     return f"venv:{name}"
 
 
+@pytest.mark.usefixtures("unhurried")
 @shows(session="scheduled:stop_requested", kernel="scheduled:stop_requested")
 def test_a_session_is_stopped_while_it_is_scheduled(server: Embedded) -> None:
     with server.held("prepare"):
@@ -102,6 +115,7 @@ def test_a_session_is_stopped_while_it_is_scheduled(server: Embedded) -> None:
     assert (ended["reason"], ended["exit_code"]) == ("user-requested", None)
 
 
+@pytest.mark.usefixtures("unhurried")
 @shows(
     session="scheduled:preparation_started preparing:stop_requested",
     kernel="scheduled:preparation_started preparing:stop_requested",
@@ -116,7 +130,7 @@ def test_a_session_is_stopped_while_its_image_is_asked_for(server: Embedded, age
     assert ended["reason"] == "user-requested"
 
 
-@pytest.mark.usefixtures("knows_the_image")
+@pytest.mark.usefixtures("knows_the_image", "unhurried")
 @shows(session="prepared:stop_requested", kernel="prepared:stop_requested")
 def test_a_session_is_stopped_while_it_is_prepared(server: Embedded) -> None:
     with server.held("create"):
@@ -126,7 +140,7 @@ def test_a_session_is_stopped_while_it_is_prepared(server: Embedded) -> None:
         server.settles(session)
 
 
-@pytest.mark.usefixtures("knows_the_image")
+@pytest.mark.usefixtures("knows_the_image", "unhurried")
 @shows(session="creating:stop_requested", kernel="creating:stop_requested")
 def test_a_session_that_is_stopped_while_it_is_created_holds_its_slots_until_its_agent_has_said_so(
     server: Embedded, agent: AgentProcess
@@ -194,10 +208,12 @@ def test_a_session_whose_agent_does_not_create_its_kernel_ends(server: Embedded,
 @pytest.mark.usefixtures("knows_the_image")
 @shows(session="creating:retry_requested", kernel="creating:retry_requested")
 def test_a_session_whose_agent_creates_its_kernel_too_late_is_retried(server: Embedded, agent: AgentProcess) -> None:
-    with paused(agent):
-        session = server.python("print('up')", retry=TWICE)
-        server.reaches(session, "terminating")
-    ended = server.settles(session)
+    with ExitStack() as second:
+        with paused(agent):
+            session = server.python("print('up')", retry=TWICE)
+            server.reaches(session, "terminating")
+            second.enter_context(server.held("deadlines"))
+        ended = server.settles(session)
     assert (ended["result"], ended["attempt"], len(ended["failed_starts"])) == ("success", 2, 1)
 
 
@@ -212,6 +228,7 @@ def test_a_session_that_is_stopped_before_its_retry_ends(server: Embedded, agent
     assert (ended["reason"], ended["attempt"]) == ("user-requested", 1)
 
 
+@pytest.mark.usefixtures("unhurried")
 @shows(
     session="preparing:images_ready creating:kernel_exited",
     kernel="preparing:image_ready creating:exited",
@@ -244,14 +261,15 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     image = image_of_its_own(agent, "endless", index.requirements)
     # The one kernel is ready at once, and waits for the image of the other.
     groups = [{"name": "ready", "image": "host"}, {"name": "late", "image": image}]
-    stopped = server.submit("python", "-c", SLEEPS, groups=groups)["id"]
-    server.reaches(stopped, "pulling")
-    until(
-        lambda: [kernel["status"] for kernel in server.session(stopped)["kernels"]] == ["prepared", "pulling"],
-        what="one kernel is ready, one pulls",
-    )
-    server.end(stopped)
-    assert server.settles(stopped)["reason"] == "user-requested"
+    with server.held("deadlines"):
+        stopped = server.submit("python", "-c", SLEEPS, groups=groups)["id"]
+        server.reaches(stopped, "pulling")
+        until(
+            lambda: [kernel["status"] for kernel in server.session(stopped)["kernels"]] == ["prepared", "pulling"],
+            what="one kernel is ready, one pulls",
+        )
+        server.end(stopped)
+        assert server.settles(stopped)["reason"] == "user-requested"
     assert index.asked.wait(120)
     expired = server.submit("python", "-c", SLEEPS, image=image, retry=TWICE)["id"]
     assert server.settles(expired)["reason"] == "pulling-timeout"
@@ -264,6 +282,7 @@ def test_while_an_image_is_installed_a_session_can_be_stopped_expire_or_fail(
     assert "no-such-package-at-all" in ended["reason_detail"]
 
 
+@pytest.mark.usefixtures("unhurried")
 @shows(session="preparing:failed", kernel="preparing:failed")
 def test_an_unknown_image_ends_its_session_and_says_so(server: Embedded, agent: AgentProcess) -> None:
     with paused(agent):
@@ -274,6 +293,7 @@ def test_an_unknown_image_ends_its_session_and_says_so(server: Embedded, agent: 
     assert "venv:unknown" in ended["reason_detail"]
 
 
+@pytest.mark.usefixtures("unhurried")
 @shows(
     session="running:preempted terminating:spared",
     kernel="running:evicted terminating:spared terminating:noticed",
@@ -318,6 +338,20 @@ def test_a_deployment_is_scaled_and_deleted_before_it_begins(server: Embedded) -
         until(lambda: server.cli_json("deployment", "show", "early")["replicas_desired"] == 2, what="it is scaled")
         removed(server, "early")
     BEFORE_IT_BEGINS(server, identity)
+
+
+def test_a_deployment_that_is_not_ready_in_time_is_retried_and_says_why(server: Embedded) -> None:
+    def retried(status: str) -> bool:
+        lines = server.cli_json("deployment", "events", "slow")
+        return any((line["before"], line["trigger"]) == (status, "retried") for line in lines)
+
+    with server.held("initialising"):
+        identity = detached(server, "slow", *NEVER)
+        until(lambda: retried("pending"), what="it is retried before it begins")
+    until(lambda: retried("provisioning"), what="it is retried while its replica is not ready")
+    assert "0 of 1 replicas serve; 1 is on its way" in server.cli("deployment", "events", "slow").stdout
+    removed(server, "slow")
+    NOT_READY(server, identity)
 
 
 def test_a_deployment_whose_replicas_do_not_end_is_forced(server: Embedded) -> None:

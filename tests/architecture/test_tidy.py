@@ -62,6 +62,12 @@ def test_every_rule_has_a_case() -> None:
     assert {case.rule for case in ALL_CASES} == {rule.name for rule in RULES}
 
 
+def test_a_call_that_reads_a_mapping_or_is_one_of_a_value_does_not_reach_through(tree: Path) -> None:
+    calls = "class _One:\n    def two(self, a):\n        self._a.b.get(1)\n        a.b.c.do()\n        self._b.do()\n"
+    apply(tree, {"src/sokovan/orchestrator/one.py": calls})
+    assert [line for line in findings(tree) if "reach-through" in line] == []
+
+
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: f"{case.rule} {case.what}")
 def test_a_violation_is_found_and_a_fixed_tree_passes(tree: Path, case: Case) -> None:
     apply(tree, case.violation)

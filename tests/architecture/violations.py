@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOMAIN, SCHEDULING = "src/sokovan/domain", "src/sokovan/scheduling"
+ORCHESTRATOR = "src/sokovan/orchestrator"
 SLOTS, PLAN = f"{DOMAIN}/slots.py", f"{SCHEDULING}/plan.py"
 TOOL, TEST = "tools/tidy/rules.py", "tests/docs/test_links.py"
 PROSE = "The purpose of the folder, its contents, what may import it, and what it never contains."
@@ -454,6 +455,18 @@ UNSAFE = [
     ]
 ]
 
+_CALLER = f"{ORCHESTRATOR}/one.py"
+_REACHING = {_CALLER: "class _One:\n    def two(self):\n        self._a.b.do()\n"}
+REACHING = [
+    Case(
+        "reach-through",
+        "in the orchestrator",
+        _REACHING,
+        f"{_CALLER}:3: reach-through: self._a.b.do() reaches through an object",
+        gone(_REACHING),
+    )
+]
+
 SYNTAX = [case("syntax", "of a file that is not Python", Edit(SLOTS, "def (:\n", ""), "1: syntax: invalid syntax")]
 
-CASES = [*SIZES, *IMPORTS, *FOLDERS, *NAMES, *MIRROR, *DESCRIPTIONS, *PROSE_CASES, *UNSAFE, *SYNTAX]
+CASES = [*SIZES, *IMPORTS, *FOLDERS, *NAMES, *MIRROR, *DESCRIPTIONS, *PROSE_CASES, *UNSAFE, *REACHING, *SYNTAX]

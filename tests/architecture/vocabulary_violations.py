@@ -100,14 +100,23 @@ VOCABULARY_CASES = [
         case(
             "plain-words",
             f"in {what}",
-            Edit(SLOTS, violation, "x = 'mend the plugin'  # mend\n"),
+            Edit(SLOTS, violation, "x = 'mend the plugin'  # repaired\n"),
             f"{line}: plain-words: 'mend' in",
         )
         for what, line, violation in [
             ("a hint of a class", 2, "class Thing:\n    hint = 'mend the plugin'\n"),
             ("a hint of a call", 1, "raise Refused(f'no {x}', hint=f'mend {x}')\n"),
             ("a help text", 1, "Parameter(help='mend the ' + PLUGIN)\n"),
+            ("a problem", 1, "Problem(field, problem='mend the plugin')\n"),
+            ("a comment", 2, "x = 'plugin'\n# Callers mend it.\n"),
+            ("a comment behind code", 1, "x = 'plugin'  # mend it\n"),
         ]
+    ),
+    case(
+        "plain-words",
+        "in the opening of a comment",
+        Edit(SLOTS, "# What is left.\nx = 1\n", "# The rest of\n# What is left.\nx = 1  # Where it is\n"),
+        "1: plain-words: '# What' in",
     ),
     Case(
         "plain-words",

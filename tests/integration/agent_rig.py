@@ -15,6 +15,7 @@ from sokovan.adapters.agentlink.listener import LinkListener, serve_links
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import Inventory
 from sokovan.agent.journal import Journal
+from sokovan.agent.link.manager_addresses import ManagerAddresses
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
 from sokovan.agent.watcher import WatchOptions
@@ -30,7 +31,8 @@ from tests.integration.tiny_runtime import TinyRuntime
 
 AGENT = AgentId("a1")
 TOKEN = "let-me-in"  # noqa: S105  # a test's own
-LIMITS = LinkLimits(hello_s=2, admission_s=2, send_s=2, request_s=15)
+# No link ends, and no request fails, because a busy machine takes some seconds.
+LIMITS = LinkLimits(hello_s=60, admission_s=60, send_s=60, request_s=60, heartbeats_missed=120)
 INVENTORY = Inventory(
     agent_id=AGENT,
     slots=ResourceSlot({"cpu": 4000, "cuda.device": 2}),
@@ -46,6 +48,7 @@ class Register:
         self.incarnations: dict[str, int] = {}
         self.hellos: list[Hello] = []
         self.draining = False
+        self.managers: tuple[str, ...] = ()
 
     async def admit(self, hello: Hello, token: str) -> Welcome | HelloRefused:
         if token != TOKEN:
@@ -56,7 +59,7 @@ class Register:
             return HelloRefused(code=SUPERSEDED, message="another process is this agent now", final=True)
         if hello.incarnation != known or known == 0:
             known = self.incarnations[hello.agent_id] = known + 1
-        return Welcome(incarnation=known, heartbeat_s=0.5, draining=self.draining)
+        return Welcome(incarnation=known, heartbeat_s=0.5, draining=self.draining, managers=self.managers)
 
 
 class NotingAgents(LinkedAgents):
@@ -121,6 +124,7 @@ class Agent:
         self,
         root: Path,
         *managers: ManagerAddress,
+        addresses: ManagerAddresses | None = None,
         runtime: KernelRuntime | None = None,
         watch: WatchOptions | None = None,
     ) -> None:
@@ -140,7 +144,7 @@ class Agent:
                 watch=watch or WatchOptions(),
             ),
         )
-        self._task = asyncio.ensure_future(self.runner.run(managers))
+        self._task = asyncio.ensure_future(self.runner.run(addresses or managers))
 
     async def dies(self) -> None:
         """The agent works no more; its kernels go on."""

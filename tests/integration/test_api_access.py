@@ -141,6 +141,7 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         "uploads": {"files": []},
         "sessions": {"command": ["true"], "resources": {"cpu": 1}},
         "sessions:batch": {"command": ["true"], "resources": {"cpu": 1}},
+        "sessions:stop": {"session": f"{tenant}-run"},
     }
     return bodies[operation.kind]
 

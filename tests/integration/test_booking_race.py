@@ -12,15 +12,17 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.mapping.times import time_text
 from sokovan.api.routes.cluster.bookings import permit_booking, with_agents
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.errors import BookingConflict
 from sokovan.domain.ids import AccessKey, SessionId
-from sokovan.domain.owners.tenancy import Keypair, Role, User
+from sokovan.domain.owners.tenancy import Domain, Keypair, Role, User
 from sokovan.ports.allocation import AllocationContext, BatchResult
 from sokovan.ports.repositories.credentials import Principal
 from sokovan.testing.clock import until
 from sokovan.testing.stored_cluster import StoredCluster
+from tests.unit.api.api_harness import api_harness
 
 CLOCK = SystemClock()
 TIMEOUT_S = 180.0
@@ -33,6 +35,7 @@ ADMIN = AuthenticatedPrincipal(
 @pytest.fixture
 async def cluster(migrated_postgres_url: str) -> AsyncIterator[StoredCluster]:
     async with StoredCluster.open(migrated_postgres_url) as cluster:
+        await cluster.put(Domain("default"), User("u", "default"))
         await cluster.agent("a1")
         await cluster.submit("s1")
         await cluster.snapshots.refresh()
@@ -115,3 +118,24 @@ async def test_an_allocation_waits_for_a_booking_that_is_accepted_and_is_refused
 
     refused = (await placed).refused
     assert "the bookings have changed since the decision" in refused[SessionId("s1")].problem
+
+
+async def test_of_several_that_create_the_same_booking_at_once_one_does(migrated_postgres_url: str) -> None:
+    async with api_harness(url=migrated_postgres_url) as api:
+        names = ("b1", "b2", "b3")
+        for name in names:
+            await api.cluster.agent(name)
+        now_ms = await api.cluster.store.read(_now)
+        times = {"starts_at": time_text(now_ms + HOUR_MS), "ends_at": time_text(now_ms + 2 * HOUR_MS)}
+
+        async def create(name: str) -> tuple[int, str]:
+            body = {"name": "demo", "kind": "maintenance", "agents": [name], **times}
+            answer = await api.call("PUT", "/bookings/demo?replace=false", json=body)
+            return answer.status_code, answer.json().get("code", "")
+
+        made = sorted(await asyncio.gather(*map(create, names)))
+        assert made == [(201, ""), (409, "already-exists"), (409, "already-exists")]
+
+
+async def _now(unit: SqlUnitOfWork) -> int:
+    return unit.now_ms

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.schema.tables import HELD_SLOTS, KERNEL_HISTORY, OUTBOX, SESSION_HISTORY
-from sokovan.adapters.sql.store import SqlStore
+from sokovan.adapters.sql.store import SqlStore, TransactionRetry
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.ports.repositories.sessions import RequestKey
@@ -104,7 +104,8 @@ async def proxy(migrated_postgres_url: str, steady: StoredCluster) -> AsyncItera
 @pytest.fixture
 async def shaky(proxy: FaultProxy) -> AsyncIterator[StoredCluster]:
     """The same cluster, by way of the proxy."""
-    store = store_at(proxy.url)
+    # A new connection may take longer than the usual limit on a busy machine.
+    store = store_at(proxy.url, retry=TransactionRetry(give_up_s=TIMEOUT_S))
     yield StoredCluster(store)
     await store.close()
 

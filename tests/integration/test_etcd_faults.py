@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,6 +21,7 @@ from sokovan.testing.servers import EtcdServer
 LIMIT_S = 180.0
 WRITERS = 8
 
+T = TypeVar("T")
 Open = Callable[..., EtcdConfig]
 
 
@@ -50,6 +52,14 @@ async def following(watch: AsyncIterator[ConfigTree | UnreadableConfig]) -> Conf
         state = await anext(watch)
     assert isinstance(state, ConfigTree)
     return state
+
+
+async def at_last(work: Callable[[], Awaitable[T]]) -> T:
+    """The result, which on a busy machine may take longer than the deadline of a test's store."""
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            with contextlib.suppress(ConfigUnavailable):
+                return await work()
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -129,7 +139,7 @@ async def test_no_write_is_lost_or_made_twice_while_the_server_is_killed_again_a
             except ConfigConflict:
                 continue
             except ConfigUnavailable as error:
-                doubtful += "not known" in error.message
+                doubtful += "is unknown" in error.message
                 await SystemClock().sleep(0.01)
 
     writers = [asyncio.ensure_future(count_up(open_store())) for _ in range(4)]
@@ -166,7 +176,7 @@ async def test_a_server_that_is_down_at_the_start_is_replaced_by_the_cache_until
     following_it = asyncio.ensure_future(live.follow())
     await asyncio.to_thread(server.start)
     await until(lambda: live.notices == ())
-    await second.write({"scheduler": {"batch_max": 44}}, expected=(await second.read()).revision)
+    await first.write({"scheduler": {"batch_max": 44}}, expected=(await first.read()).revision)
     await until(lambda: live.current.scheduler.batch_max == 44)
     await second.close()
     await following_it
@@ -184,10 +194,10 @@ async def test_without_a_cache_a_server_that_is_down_stops_the_start_with_its_ad
 async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_blocks_no_caller(
     server: EtcdServer, open_store: Open
 ) -> None:
-    store = open_store(deadline_s=1)
-    tree = await store.write({"scheduler": {"batch_max": 33}}, expected=(await store.read()).revision)
+    store, other = open_store(deadline_s=1), open_store()
+    tree = await other.write({"scheduler": {"batch_max": 33}}, expected=(await other.read()).revision)
     live = LiveSettings(store, clock=SystemClock())
-    await live.start_from(None)
+    await at_last(lambda: live.start_from(None))
     following_it = asyncio.ensure_future(live.follow())
     await asyncio.to_thread(server.kill)
     async with asyncio.timeout(LIMIT_S):
@@ -199,7 +209,7 @@ async def test_a_server_that_goes_down_leaves_the_settings_in_force_and_blocks_n
     assert not following_it.done()
     await asyncio.to_thread(server.start)
     await until(server.answers)
-    await store.write({"scheduler": {"batch_max": 44}}, expected=(await store.read()).revision)
+    await other.write({"scheduler": {"batch_max": 44}}, expected=(await other.read()).revision)
     await until(lambda: live.current.scheduler.batch_max == 44)
     await store.close()
     async with asyncio.timeout(LIMIT_S):
@@ -220,7 +230,7 @@ async def test_a_server_that_is_paused_is_given_up_at_the_deadline_and_found_aga
     server: EtcdServer, open_store: Open
 ) -> None:
     store, other = open_store(deadline_s=1), open_store()
-    tree = await store.read()
+    tree = await at_last(store.read)
     waiting = asyncio.ensure_future(following(store.watch()))
     with server.paused():
         async with asyncio.timeout(LIMIT_S):

@@ -1,4 +1,4 @@
-"""Kernels that misbehave, agents and shims that are killed, disks that are full."""
+"""Kernels that misbehave, agents and shims that are killed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+import threading
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +24,11 @@ from sokovan.adapters.process.shim import processes
 from sokovan.adapters.process.shim.state_files import read_record
 from sokovan.domain.ids import KernelId
 from sokovan.ports.runtime import KernelState, RuntimeFailure
-from sokovan.wire.frames import MountEntry
 from tests.kernels import (
     SLEEP,
     ended,
     kill,
     launch,
-    needs_root,
     output,
     place,
     relatives,
@@ -63,16 +63,16 @@ while not (os.path.exists("hidden") and open("hidden").read()):
     time.sleep(0.001)
 print("up", flush=True)
 """
-# Ends by itself after some seconds, also if the test is killed.
+# Ends by itself after some minutes, also if the test is killed.
 FORKS = """
 import os, signal, time
-signal.alarm(20)
-end = time.monotonic() + 20
+signal.alarm(240)
+end = time.monotonic() + 240
 print("up", flush=True)
 while time.monotonic() < end:
     try:
         if os.fork() == 0:
-            signal.alarm(20)
+            signal.alarm(240)
     except OSError:
         time.sleep(0.01)
 """
@@ -242,69 +242,6 @@ async def test_orphans_that_die_are_not_left_as_zombies(runtime: ProcessRuntime,
     await until(no_zombies, limit_s=60)
 
 
-async def test_a_flood_of_output_stays_within_its_limit_on_disk(runtime: ProcessRuntime, root: Path) -> None:
-    limit = 256 << 10
-    flood = "import sys\nwhile True:\n    sys.stdout.write('x' * 65536)"
-    await runtime.create(launch("k", flood, log_bytes_max=limit))
-    folder = place(root, "k") / "log"
-
-    async def has_dropped() -> bool:
-        return (await runtime.read_log(KernelId("k"), 1, offset=0, limit=1)).offset > 4 * limit
-
-    await until(has_dropped)
-    for _ in range(20):
-        assert sum(_size(file) for file in folder.iterdir()) <= limit
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of one megabyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["/usr/bin/env", "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("nothing may be mounted here")
-    yield disk
-    subprocess.run(["/usr/bin/env", "umount", "--lazy", str(disk)], check=True)
-
-
-@needs_root
-async def test_a_full_disk_costs_a_kernel_its_log_and_nothing_else(small_disk: Path) -> None:
-    speaks = "import sys, time\nfor _ in range(64):\n    sys.stdout.write('x' * 65536)\n    sys.stdout.flush()\n"
-    async with runtime_in(small_disk / "root") as runtime:
-        await runtime.create(launch("ends", speaks + "sys.exit(5)"))
-        over = await ended(runtime, "ends")
-        assert (over.exit_code, over.reason) == (5, "log disk full")
-        await runtime.forget(KernelId("ends"), 1)
-        await runtime.create(launch("lives", speaks + "time.sleep(600)"))
-
-        async def is_full() -> bool:
-            return (await seen(runtime, "lives")).reason == "log disk full"
-
-        await until(is_full)
-        assert (await seen(runtime, "lives")).state is KernelState.RUNNING
-        await runtime.stop(KernelId("lives"), 1, grace_s=SLACK_S)
-        assert (await ended(runtime, "lives")).exit_code == 143
-
-
-@needs_root
-async def test_a_kernel_that_finds_no_place_is_refused_and_nothing_runs(small_disk: Path) -> None:
-    async with runtime_in(small_disk / "root") as runtime:
-        (small_disk / "ballast").write_bytes(b"x" * (900 << 10))
-        with pytest.raises(RuntimeFailure):
-            await runtime.create(launch("k", SLEEP, files={"large": "x" * (500 << 10)}))
-        assert await runtime.observe() == []
-
-
 async def test_kernels_outlive_their_agent_and_are_adopted_whole(root: Path) -> None:
     async with runtime_in(root) as runtime:
         with agent(root, "a", "b", "c") as first:
@@ -380,47 +317,6 @@ async def test_a_forgotten_kernel_is_refused_by_the_next_agent_too(root: Path) -
         assert await runtime.observe() == []
 
 
-async def test_a_link_or_a_pipe_in_place_of_a_log_is_not_followed(runtime: ProcessRuntime, root: Path) -> None:
-    secret = root.parent / "secret"
-    secret.write_text("secret")
-    segment = "0" * 20
-    for name, replace in (("link", f"os.symlink({str(secret)!r}, segment)"), ("pipe", "os.mkfifo(segment)")):
-        script = f"import os, time\nprint('up', flush=True)\nsegment = '../log/{segment}'\n"
-        script += "while not os.path.exists(segment):\n    time.sleep(0.001)\n"
-        await runtime.create(launch(name, script + f"os.unlink(segment)\n{replace}"))
-        await ended(runtime, name)
-        async with asyncio.timeout(SLACK_S):
-            part = await runtime.read_log(KernelId(name), 1, offset=0, limit=100)
-        assert part.data == b""
-
-
-async def test_forgetting_a_kernel_removes_nothing_outside_its_folder(runtime: ProcessRuntime, root: Path) -> None:
-    outside = root.parent / "outside"
-    outside.mkdir()
-    (outside / "precious").write_text("precious")
-    script = f"import os\nos.symlink({str(outside)!r}, 'out')\nos.makedirs('shut/below')\nos.chmod('shut', 0)"
-    await runtime.create(launch("k", script, mounts=(MountEntry(str(outside), str(outside)),)))
-    assert (await ended(runtime, "k")).exit_code == 0
-    await runtime.forget(KernelId("k"), 1)
-    assert (outside / "precious").read_text() == "precious"
-    assert list((root / "kernels").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "mount",
-    [
-        MountEntry("/there/is/no/such/folder", "/data"),
-        MountEntry("/usr", "/etc/mounted"),
-        MountEntry("/usr", "/"),
-        MountEntry("/usr", "/data"),
-    ],
-)
-async def test_a_mount_that_reaches_out_is_refused(runtime: ProcessRuntime, mount: MountEntry) -> None:
-    with pytest.raises(RuntimeFailure):
-        await runtime.create(launch("k", "pass", mounts=(mount,)))
-    assert await runtime.observe() == []
-
-
 def readable_by_all(record: dict[str, int]) -> list[bytes]:
     """The parts of a kernel and its shim that other processes can read."""
     files = (f"{record['pid']}/cmdline", f"{record['shim_pid']}/cmdline", f"{record['shim_pid']}/environ")
@@ -453,15 +349,27 @@ async def test_a_runtime_leaves_no_control_groups_behind(runtime: ProcessRuntime
 
 
 async def test_the_loop_is_not_held_up_while_kernels_start_and_end(runtime: ProcessRuntime) -> None:
-    clock = SystemClock()
-    longest = 0
+    # Counted in the turns of a thread, of a millisecond or more: a busy machine holds up both. What
+    # the loop itself computes holds up the thread as well, and is measured apart.
+    turns, over, longest, longest_s = 0, threading.Event(), 0, 0.0
+
+    def take_turns() -> None:
+        nonlocal turns
+        while not over.wait(0.001):
+            turns += 1
+
+    beside = threading.Thread(target=take_turns)
+    beside.start()
     starter = asyncio.gather(*(runtime.create(launch(f"k{number}", SLEEP)) for number in range(6)))
     while not starter.done():
-        before = clock.monotonic_ms()
-        await clock.sleep(0.001)
-        longest = max(longest, clock.monotonic_ms() - before)
+        before, before_s = turns, time.thread_time()
+        await SystemClock().sleep(0.001)
+        longest, longest_s = max(longest, turns - before), max(longest_s, time.thread_time() - before_s)
+    over.set()
+    beside.join()
     await starter
-    assert longest < 1000
+    assert longest < 500
+    assert longest_s < 0.5
 
 
 async def test_a_kernel_whose_record_was_lost_is_killed_before_its_end_is_reported(

@@ -17,7 +17,7 @@ import sokovan
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.process.fork_server import FORK_SERVER
 from sokovan.adapters.process.images import ProcessImages
-from sokovan.adapters.process.isolation import confinement
+from sokovan.adapters.process.isolation import confinement, sandbox
 from sokovan.adapters.process.isolation.bubblewrap import bundled_bubblewrap
 from sokovan.adapters.process.isolation.cgroup_hierarchies import Hierarchies
 from sokovan.adapters.process.isolation.system_call_filter import DENIED
@@ -73,6 +73,17 @@ async def tried(runtime: ProcessRuntime, actions: dict[str, str], **changes: Any
 async def test_a_kernel_has_no_capabilities_and_gains_none(runtime: ProcessRuntime) -> None:
     found = await tried(runtime, {"status": "status()"})
     assert found["status"] == {"CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
+
+
+async def test_a_sandbox_whose_program_gains_rights_confines_as_well(
+    runtime: ProcessRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "gains_rights", lambda _program: True)
+    score = "open('/proc/self/oom_score_adj').read()"
+    found = await tried(runtime, {"status": "status()", "score": score, "root": "open('/mine', 'w').close()"})
+    assert found["status"] == {"CapEff": "0" * 16, "CapPrm": "0" * 16, "NoNewPrivs": "1"}
+    assert found["score"] == "500\n"
+    assert found["root"] in {"OSError", "PermissionError"}
 
 
 async def test_a_kernel_sees_its_own_processes_only(runtime: ProcessRuntime) -> None:

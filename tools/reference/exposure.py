@@ -14,7 +14,7 @@ from sokovan.sdk.spec.session_spec import SESSION_FIELDS
 from sokovan.wire.api.sessions import KernelView, RunOptions, SessionBody, SessionView
 
 INTRODUCTION = """\
-# What is exposed where
+# Where each option is exposed
 
 A session is described by the flags of `run`, `plan` and `shell`, by a spec file, by the body of
 `POST /api/v1/sessions`, or by arguments of the SDK's `run()`. *Shown as* is the field of `session show --json` and of
@@ -47,6 +47,7 @@ SHOWN_AS = {
     "time_limit": "time_limit_s",
     "idle_timeout": "idle_timeout_s",
     "stop_grace": "stop_grace_s",
+    "checkpoint": "checkpoint_s",
     "groups": "kernels[].role",
 }
 POSITIONAL = {"command": "-- COMMAND"}

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from sokovan.wire.api.bodies import StrictBody
 
 # The parts of the API that the dashboard uses.
-MODULES = ("system", "sessions", "explanations", "fleet", "topology", "tenancy", "deployments", "routes")
+MODULES = ("system", "sessions", "batches", "explanations", "fleet", "topology", "tenancy", "deployments", "routes")
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 

@@ -1,10 +1,12 @@
-"""Unsafe functions and modules that ruff does not know, banned everywhere."""
+"""Calls that ruff does not know: unsafe ones everywhere, and those through an object in the orchestrator."""
 
 import ast
 from collections.abc import Iterator
 
 from tools.tidy.finding import Spot
 from tools.tidy.tree import PACKAGE, TOOLS, Tree
+
+ORCHESTRATOR = PACKAGE / "orchestrator"
 
 UNSAFE_NAMES = {
     "create_subprocess_shell": "starts a shell",
@@ -15,6 +17,22 @@ UNSAFE_NAMES = {
     "cloudpickle": "uses pickle",
     "jsonpickle": "uses pickle",
 }
+
+# Methods that only read a mapping.
+READS = frozenset({"get", "items", "keys", "values"})
+
+
+def reaching_calls(tree: Tree) -> Iterator[Spot]:
+    """Calls like `self.a.b.do()`, which depend on what another object consists of."""
+    for file in tree.within(ORCHESTRATOR):
+        for node in ast.walk(file.syntax):
+            match node:
+                case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(value=ast.Attribute()) as owner)) if (
+                    method not in READS and ast.unparse(owner).startswith("self.")
+                ):
+                    yield Spot(
+                        str(file.path), node.lineno, f"{ast.unparse(owner)}.{method}() reaches through an object"
+                    )
 
 
 def unsafe_calls(tree: Tree) -> Iterator[Spot]:

@@ -53,6 +53,7 @@ RULES = (
         "write `# noqa: CODE  # why` or `# type: ignore[code]  # why`",
         prose.silent_suppressions,
     ),
+    Rule("reach-through", "bind it in __init__, or give its owner a method", calls.reaching_calls),
     Rule("unsafe-call", "pass a list of arguments; load with yaml.safe_load", calls.unsafe_calls),
 )
 

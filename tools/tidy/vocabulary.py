@@ -1,4 +1,4 @@
-"""Plain vocabulary: module names, class names and the words of docstrings and help texts."""
+"""Plain vocabulary: module names, class names, the words of docstrings, comments and help texts."""
 
 import ast
 import re
@@ -17,19 +17,20 @@ WORDS_HEADING = "## Words in module names"
 BANNED_WORDS = re.compile(
     r"\b(whoever|whatever becomes|nobody|somebody|wish(?:es)?|errands?|mends?|mended|stones?|the word|last word"
     r"|in doubt|heed|casualt\w+|furnish\w*|nursery|pretend\w*|asks? for nothing|less than nothing|goes by|our words"
-    r"|make useless|be had|as things are|told)\b",
+    r"|make useless|be had|as things are|told|tells?|himself|he|his)\b",
     re.IGNORECASE,
 )
 BANNED_OPENING = re.compile(r"(What|Who|Where|Whoever|Whatever)\b")
+# "Where" opens conditions as well: comments may begin with it.
+BANNED_COMMENT = re.compile(r"# (What|Who|Whoever|Whatever)\b")
 
-_TESTING = PACKAGE / "testing"
 _CLI = PACKAGE / "cli"
 _TERM = re.compile(r"\*\*(.+?)\*\*")
 _MODULE = re.compile(r"`([a-z_][\w.]*)`")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 # v0001_sessions: migrations are numbered.
 _NUMBERED = re.compile(r"v\d+_")
-_HELP_NAMES = frozenset({"help", "hint", "description"})
+_HELP_NAMES = frozenset({"help", "hint", "description", "problem"})
 
 
 def unknown_module_names(tree: Tree) -> Iterator[Spot]:
@@ -60,12 +61,11 @@ def stale_glossary(tree: Tree) -> Iterator[Spot]:
 
 
 def repeated_classes(tree: Tree) -> Iterator[Spot]:
-    """Public class names that are defined more than once in the package, test support apart."""
+    """Public class names that are defined more than once in the package."""
     places = defaultdict[str, list[tuple[SourceFile, int]]](list)
     for file in tree.within(PACKAGE):
-        if not file.inside(_TESTING):
-            for _, node in classes(file.syntax):
-                places[node.name].append((file, node.lineno))
+        for _, node in classes(file.syntax):
+            places[node.name].append((file, node.lineno))
     for name, found in places.items():
         if len(found) > 1 and not name.startswith("_"):
             first, *others = found
@@ -74,7 +74,7 @@ def repeated_classes(tree: Tree) -> Iterator[Spot]:
 
 
 def mannered_texts(tree: Tree) -> Iterator[Spot]:
-    """Docstrings, help texts and hints with a banned word or a banned opening."""
+    """Docstrings, comments, help texts, hints and problems with a banned word or opening."""
     for file in tree.within(PACKAGE, TOOLS):
         for line, text in _docstrings(file.syntax):
             found = BANNED_WORDS.search(text) or BANNED_OPENING.match(text)
@@ -82,6 +82,10 @@ def mannered_texts(tree: Tree) -> Iterator[Spot]:
                 yield _mannered(file, line, text, found[0])
         for line, text in _messages(file):
             found = BANNED_WORDS.search(text)
+            if found:
+                yield _mannered(file, line, text, found[0])
+        for line, text, opens in _comments(file):
+            found = BANNED_WORDS.search(text) or (BANNED_COMMENT.match(text) if opens else None)
             if found:
                 yield _mannered(file, line, text, found[0])
 
@@ -94,6 +98,25 @@ def _docstrings(syntax: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(syntax):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
+
+
+def _comments(file: SourceFile) -> Iterator[tuple[int, str, bool]]:
+    """The comments of a file, and whether each opens a block of its own."""
+    before = -1
+    texts = _lines_of_strings(file.syntax)
+    for number, line in enumerate(file.text.splitlines(), 1):
+        text = "" if number in texts else line.strip()
+        if text.startswith("#"):
+            yield number, text, before != number - 1
+            before = number
+        elif "  # " in text:
+            yield number, f"# {text.rpartition('  # ')[2]}", True
+
+
+def _lines_of_strings(syntax: ast.Module) -> frozenset[int]:
+    """The lines of strings that have several."""
+    spans = ((node.lineno, node.end_lineno or 0) for node, _ in _strings(syntax))
+    return frozenset(line for first, last in spans if last > first for line in range(first, last + 1))
 
 
 def _messages(file: SourceFile) -> Iterator[tuple[int, str]]:

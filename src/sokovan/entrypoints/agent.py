@@ -24,6 +24,7 @@ from sokovan.agent.devices.mig_slices import SliceHealth
 from sokovan.agent.inventory import Inventory, InventoryOptions, read_reserve, take_inventory
 from sokovan.agent.journal import Journal
 from sokovan.agent.link.data_listener import DataListener, DataSocket
+from sokovan.agent.link.manager_addresses import ManagerAddresses
 from sokovan.agent.link.manager_link import ManagerAddress
 from sokovan.agent.link.upload_stream import UploadReceiver
 from sokovan.agent.runner import AgentEnvironment, AgentRunner
@@ -75,7 +76,7 @@ class AgentOptions:
     read_only_root: bool = True
     session_networks: str = ""
     device_check_s: float = 30.0
-    addresses: tuple[ManagerAddress, ...] = ()
+    addresses: ManagerAddresses | None = None
     data: DataSocket | None = None
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None
 
@@ -112,7 +113,7 @@ class LocalAgent:
     inventory: Inventory
     runtime: AgentRuntime
     runner: AgentRunner
-    addresses: tuple[ManagerAddress, ...]
+    addresses: ManagerAddresses
     confinement: KernelIsolation
     outputs: OutputCollector
     disk: DiskUsage
@@ -164,7 +165,7 @@ async def build_agent(options: AgentOptions, stack: contextlib.ExitStack, *, log
     Resources to close are pushed onto `stack`. Raises InvalidInput, JournalInUse, RuntimeFailure.
     """
     clock = SystemClock()
-    addresses = options.addresses or (ManagerAddress(options.manager, options.token),)
+    addresses = options.addresses or ManagerAddresses([ManagerAddress(options.manager, options.token)])
     journal = stack.enter_context(contextlib.closing(Journal.open(options.root / JOURNAL)))
     root = options.root / KERNELS
     uploads = UploadFolders(root, UploadReceiver(addresses))

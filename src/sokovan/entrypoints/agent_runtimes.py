@@ -91,7 +91,7 @@ async def _containers(
 
     socket = engine_socket(options.engine, os.environ)
     engine = EngineClient(socket)
-    # Whoever can use the socket can do everything on the machine.
+    # Access to the socket is access to everything on the machine.
     hidden = (*options.hidden, socket)
     policy = ContainerPolicy(read_only_root=options.read_only_root, session_networks=options.session_networks)
     runtime = DockerRuntime(options.root, clock, engine, policy=policy, hidden=hidden, uploads=uploads)

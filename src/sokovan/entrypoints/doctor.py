@@ -53,6 +53,7 @@ def run_checks(environment: Mapping[str, str] | None = None) -> list[DoctorFindi
         lambda: _clock(SystemClock()),
         _sandbox,
         _limits,
+        _network,
         _devices,
         lambda: _data(home),
         lambda: _space(home),
@@ -97,6 +98,14 @@ def _limits() -> DoctorFinding:
     held = set(hierarchies.controllers) >= HARD_LIMITS
     hint = "" if held else "delegate a cgroup with the memory and pids controllers to your user for hard limits"
     return DoctorFinding("limits", True if held else None, limits_in_words(hierarchies), hint)
+
+
+def _network() -> DoctorFinding:
+    """Kernels share the network of the machine: no check can say what they must not reach."""
+    detail = "kernels reach what this machine reaches: databases, and 169.254.169.254 of a cloud"
+    rule = f"iptables -A OUTPUT -m owner --uid-owner {ACCOUNTS_DEFAULT} -d 169.254.169.254 -j REJECT"
+    hint = f"deny it to their accounts where an agent runs as root: {rule}; see SECURITY.md"
+    return DoctorFinding("network", None, detail, hint)
 
 
 def _devices() -> DoctorFinding:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.eviction import RECLAIM
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.carried_state import CarriedState
-from sokovan.scheduling.engine.evictions.victims import RECLAIM
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import Eviction, Placement, Relocation, SchedulingPlan
 from sokovan.scheduling.profile import group_of

@@ -23,7 +23,19 @@ from tests.kernels import own_start
 def test_every_check_has_a_result(tmp_path: Path) -> None:
     findings = run_checks({"HOME": str(tmp_path)})
     names = [finding.name for finding in findings]
-    assert names == ["python", "sqlite", "clock", "sandbox", "limits", "nvidia", "data", "disk", "port", "docker"]
+    assert names == [
+        "python",
+        "sqlite",
+        "clock",
+        "sandbox",
+        "limits",
+        "network",
+        "nvidia",
+        "data",
+        "disk",
+        "port",
+        "docker",
+    ]
     assert all(finding.detail for finding in findings)
     assert list(tmp_path.iterdir()) == []
 

@@ -28,7 +28,7 @@ url = "none:"
 keys = {keys}
 # HOST:PORT of each manager for agents of other machines. An agent keeps a link to each.
 managers = []
-# What this manager runs: api, coordinator or both.
+# Parts that this manager runs: api, coordinator or both.
 role = "both"
 
 [orchestrator]

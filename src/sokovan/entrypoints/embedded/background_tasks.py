@@ -16,8 +16,9 @@ from sokovan.domain.ids import AgentId
 from sokovan.entrypoints.agent import AgentOptions, build_agent
 from sokovan.ports.environment import Clock
 
-# How long a start waits for the local agent to connect.
-LINK_TIMEOUT_S = 5.0
+# How long a start waits for the local agent to connect, if something is in its way, and if it has said nothing: then
+# the machine is only slow.
+LINK_TIMEOUT_S, LINK_SILENCE_S = 5.0, 30.0
 POLL_S = 0.02
 # Pauses before a task is started again; one that ran for longer than LASTED_S is started at once, and begins anew.
 PAUSE_FIRST_S, PAUSE_MAX_S = 1.0, 60.0
@@ -92,8 +93,8 @@ async def start_agent(
 ) -> str:
     """Run the local agent beside the manager; returns a summary of it.
 
-    Waits up to LINK_TIMEOUT_S for its link. Raises JournalInUse, RuntimeFailure,
-    InvalidName.
+    Waits for its link, as long as LINK_TIMEOUT_S and LINK_SILENCE_S say. Raises
+    JournalInUse, RuntimeFailure, InvalidName.
     """
     logged: list[str] = []
 
@@ -104,12 +105,14 @@ async def start_agent(
     agent = await build_agent(options, stack.enter_context(ExitStack()), log=note)
     running = start_task(stack, agent.run(), name="the local agent", log=note, fatal=fatal)
     clock, agent_id = SystemClock(), agent.inventory.agent_id
-    deadline_ms = clock.monotonic_ms() + LINK_TIMEOUT_S * 1000
-    while not connected(agent_id) and not running.done() and clock.monotonic_ms() < deadline_ms:
+    begun_ms = clock.monotonic_ms()
+    while not connected(agent_id) and not running.done():
+        if clock.monotonic_ms() - begun_ms >= (LINK_TIMEOUT_S if logged else LINK_SILENCE_S) * 1000:
+            break
         await clock.sleep(POLL_S)
     if connected(agent_id):
         return agent.summary()
-    return f"{agent.summary()}; NOT LINKED: {logged[-1] if logged else f'no answer within {LINK_TIMEOUT_S:g} s'}"
+    return f"{agent.summary()}; NOT LINKED: {logged[-1] if logged else f'no answer within {LINK_SILENCE_S:g} s'}"
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

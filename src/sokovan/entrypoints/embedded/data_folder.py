@@ -62,7 +62,7 @@ def server_of(root: Path) -> Mapping[str, Any] | None:
 
     Cheap enough to call before the server is imported. The lock is tried only if the
     process that wrote the file is alive, because a successful try holds the lock for a
-    moment; the start time tells it from a process that reused the pid.
+    moment; the start time distinguishes it from a process that reused the pid.
     """
     found = _read_about(root)
     pid, start = found.get("pid"), found.get("start")

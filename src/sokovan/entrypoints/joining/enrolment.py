@@ -23,7 +23,7 @@ from sokovan.domain.slots import ResourceSlot
 from sokovan.ports.environment import Clock
 from sokovan.ports.repositories.audit import AuditEntry
 from sokovan.ports.storage import Store, UnitOfWork
-from sokovan.wire.frames import Hello, HelloRefused, Welcome
+from sokovan.wire.frames import MANAGERS_MAX, Hello, HelloRefused, Welcome
 from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinRequest
 
 # The label that shows how an agent is linked.
@@ -80,7 +80,9 @@ class Enrolment:
                 await self.denied("agent.link", hello.agent_id, refusal.code, certificate=given)
                 return refusal
             self._certified.add(AgentId(hello.agent_id))
-            return await admit(replace(hello, labels={**hello.labels, LINK_LABEL: "certificate"}), token)
+            verdict = await admit(replace(hello, labels={**hello.labels, LINK_LABEL: "certificate"}), token)
+            announced = self._managers[:MANAGERS_MAX]
+            return replace(verdict, managers=announced) if isinstance(verdict, Welcome) else verdict
 
         return admit_certified
 

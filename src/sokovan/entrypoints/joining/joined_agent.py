@@ -29,6 +29,7 @@ from sokovan.adapters.local.certificates import (
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.agent.inventory import agent_name
 from sokovan.agent.link.data_listener import DataSocket
+from sokovan.agent.link.manager_addresses import ManagerAddresses
 from sokovan.agent.link.manager_link import ManagerAddress, dialled
 from sokovan.domain.cluster.agent_grant import JoinRefused
 from sokovan.domain.errors import InvalidInput, SokovanError
@@ -85,7 +86,8 @@ class NotJoined(InvalidInput):
 class JoinedMachine:
     """The identity of a machine that has joined, in the private folder `folder`.
 
-    `managers` are the URLs of all managers, that which it joined first.
+    `managers` are the URLs of all managers, that which it joined first. With `fixed` it keeps
+    these, as where it reaches managers by other addresses than they announce.
     """
 
     folder: Path
@@ -93,6 +95,7 @@ class JoinedMachine:
     agent_id: str
     scaling_group: str
     managers: tuple[str, ...] = ()
+    fixed: bool = False
 
     @classmethod
     def load(cls, folder: Path) -> JoinedMachine:
@@ -101,7 +104,8 @@ class JoinedMachine:
             found = json.loads((folder / JOINED_FILE).read_text(encoding="utf-8"))
             url, others = str(found["url"]), found.get("managers", ())
             managers = tuple(dict.fromkeys((url, *map(str, others))))
-            return cls(folder, url, str(found["agent"]), str(found["scaling_group"]), managers)
+            fixed = found.get("fixed") is True
+            return cls(folder, url, str(found["agent"]), str(found["scaling_group"]), managers, fixed)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise NotJoined(f"{folder} has no identity of a machine that has joined") from error
 
@@ -113,9 +117,13 @@ class JoinedMachine:
         except (OSError, ValueError) as error:
             raise NotJoined(f"{self.folder}: {error}") from error
 
-    def addresses(self, context: ssl.SSLContext) -> tuple[ManagerAddress, ...]:
-        """The addresses of its managers, with its certificate."""
-        return tuple(ManagerAddress(url, "", tls=context, server_name=MANAGER_NAME) for url in self.managers)
+    def addresses(self, context: ssl.SSLContext) -> ManagerAddresses:
+        """The addresses of its managers, with its certificate; others may be announced."""
+
+        def made(url: str) -> ManagerAddress:
+            return ManagerAddress(url, "", tls=context, server_name=MANAGER_NAME)
+
+        return ManagerAddresses(map(made, self.managers), None if self.fixed else made, joined=self.url)
 
     def own_address(self) -> str:
         """The address of this machine for others; empty if it joined by loopback."""
@@ -149,12 +157,14 @@ class JoinedMachine:
         key = (self.folder / KEY_FILE).read_bytes()
         granted = await self._renewed(context, key)
         store_certificate(self.folder, granted, key)
-        store_joined(self.folder, self.url, self.agent_id, granted)
+        if not self.fixed:
+            store_joined(self.folder, self.url, self.agent_id, granted)
         for each in (context, *listening):
             each.load_cert_chain(self.folder / CERTIFICATE_FILE)
 
     async def _renewed(self, context: ssl.SSLContext, key: bytes) -> JoinGranted:
-        *others, last = self.addresses(context)
+        # The list may have changed since the start.
+        *others, last = JoinedMachine.load(self.folder).addresses(context)
         for address in others:
             with suppress(ManagerUnreachable):
                 return await _exchange(address, RENEW_PATH, self.agent_id, key)

@@ -77,7 +77,7 @@ def server_database(settings: ServerSettings, folder: DataFolder, *, api: bool) 
 def report_writes(
     cause: str, *, log: Callable[[str], None], echo: Callable[[str], None], telemetry: PrometheusTelemetry
 ) -> None:
-    """Tell that writes to the store fail or work again.
+    """Log that writes to the store fail or work again.
 
     In the terminal too, as the log may be on a full disk.
     """

@@ -89,10 +89,18 @@ async def inside_a_group_each_event_goes_to_one_consumer(subject: BusSubject) ->
     buses = [await subject.make(), await subject.make()]
     places = [await bus.subscribe(group="schedulers", consumer=f"m{at}") for at, bus in enumerate(buses)]
     await buses[0].publish(notices(10))
+    now = asyncio.get_running_loop().time
+    begun = now()
     first = await received(places[0], subject, limit=4)
     second = await received(places[1], subject)
+    # A busy machine may take so long that the second gets the events of the first as well.
+    theirs = (
+        list(second.events)
+        if now() - begun < REDELIVER_AFTER_S
+        else [one for one in second.events if one not in first.events]
+    )
     expect(len(first.events) == 4, "a consumer did not get the requested number of events")
-    expect(sorted([*first.events, *second.events], key=lambda event: event.at_ms) == notices(10), "events are missing")
+    expect(sorted([*first.events, *theirs], key=lambda event: event.at_ms) == notices(10), "events are missing")
     expect(not first.lost and not second.lost, "a healthy bus reports a loss")
 
 
@@ -179,12 +187,14 @@ async def events_of_a_dead_consumer_go_to_another(subject: BusSubject) -> None:
     silent = await bus.subscribe(group="schedulers", consumer="m1")
     other_consumer = await other.subscribe(group="schedulers", consumer="m2")
     await bus.publish(notices(3))
+    now = asyncio.get_running_loop().time
+    begun = now()
     await received(silent, subject)
-    expect(
-        await received(other_consumer, subject) == Delivery(),
-        "an event was redelivered too early",
-    )
-    redelivered: list[Event] = []
+    early = await received(other_consumer, subject)
+    # A busy machine may take that long to look.
+    looked_late = now() - begun >= REDELIVER_AFTER_S
+    expect(early == Delivery() or looked_late, "an event was redelivered too early")
+    redelivered: list[Event] = list(early.events)
 
     async def is_complete() -> bool:
         redelivered.extend((await received(other_consumer, subject)).events)

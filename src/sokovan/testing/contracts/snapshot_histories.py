@@ -30,7 +30,7 @@ class RandomHistory:
         self._dice = Dice(seed)
         self.work = RandomWork(cluster, self._dice)
         self.administration = RandomAdministration(cluster, self._dice)
-        # What happens more often is named more often.
+        # Events that happen more often are named more often.
         work, office = self.work, self.administration
         self.verbs: list[Callable[[], Awaitable[None]]] = [
             *[work.submit] * 3, *[work.place] * 4, work.grow, *[work.advance] * 4, work.stop, work.force,

@@ -7,15 +7,15 @@ with the process that started it.
 from sokovan.testing.servers.docker import DockerServer
 from sokovan.testing.servers.etcd import EtcdServer
 from sokovan.testing.servers.postgres import PostgresServer, StandbyServer
-from sokovan.testing.servers.process import LocalServer, ServerFailed, server_or_environment
+from sokovan.testing.servers.process import ServerProcess, ServerProcessFailed, server_or_environment
 from sokovan.testing.servers.valkey import ValkeyServer
 
 __all__ = [
     "DockerServer",
     "EtcdServer",
-    "LocalServer",
     "PostgresServer",
-    "ServerFailed",
+    "ServerProcess",
+    "ServerProcessFailed",
     "StandbyServer",
     "ValkeyServer",
     "server_or_environment",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from sokovan.testing.servers.process import LocalServer, ServerFailed
+from sokovan.testing.servers.process import ServerProcess, ServerProcessFailed
 
 PROGRAM = "dockerd"
 REPLY_LIMIT_S = 120.0
@@ -42,7 +42,7 @@ class _SocketConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-class DockerServer(LocalServer):
+class DockerServer(ServerProcess):
     """A Docker Engine with its data and its socket in a temporary folder.
 
     Its containers have the network of the machine or none, so that it changes no rule of it.
@@ -81,7 +81,7 @@ class DockerServer(LocalServer):
         """`dockerd` without a network of its own."""
         program = shutil.which(PROGRAM, path=_PROGRAMS)
         if program is None:
-            raise ServerFailed(self.absence())
+            raise ServerProcessFailed(self.absence())
         settings = {
             "host": self.url,
             "data-root": str(self.folder / "data"),
@@ -108,11 +108,11 @@ class DockerServer(LocalServer):
         status, said = self._reply("POST", f"/images/create?fromSrc=-&repo={repository}", python_archive())
         last = json.loads(said.splitlines()[-1]) if said.strip() else {}
         if status != http.client.OK or "error" in last:
-            raise ServerFailed(f"the image of the tests was not created: {said.decode(errors='replace')[:500]}")
+            raise ServerProcessFailed(f"the image of the tests was not created: {said.decode(errors='replace')[:500]}")
         # Podman ignores a tag at the creation.
         status, said = self._reply("POST", f"/images/{repository}:latest/tag?repo={repository}&tag={tag}")
         if status != http.client.CREATED:
-            raise ServerFailed(f"the image of the tests has no name: {said.decode(errors='replace')[:500]}")
+            raise ServerProcessFailed(f"the image of the tests has no name: {said.decode(errors='replace')[:500]}")
         return name
 
     def add_derived_image(self, name: str, *changes: str) -> str:
@@ -126,7 +126,7 @@ class DockerServer(LocalServer):
         status, said = self._reply("POST", f"/commit?{query}", b"{}", "application/json")
         self.remove(container)
         if status != http.client.CREATED:
-            raise ServerFailed(f"{name} was not created: {said.decode(errors='replace')[:500]}")
+            raise ServerProcessFailed(f"{name} was not created: {said.decode(errors='replace')[:500]}")
         return name
 
     def close(self) -> None:
@@ -146,6 +146,10 @@ class DockerServer(LocalServer):
     def labels(self) -> list[dict[str, str]]:
         """The labels of all containers."""
         return [dict(one["Labels"] or {}) for one in self._listed()]
+
+    def image_id(self, name: str) -> str:
+        """The id of an image."""
+        return str(json.loads(self._reply("GET", f"/images/{name}/json")[1])["Id"])
 
     def remove(self, container: str) -> None:
         """Remove a container by force."""

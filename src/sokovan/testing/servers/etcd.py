@@ -9,14 +9,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, free_port, wheel_folder
+from sokovan.testing.servers.process import LOOPBACK, ServerProcess, ServerProcessFailed, free_port, wheel_folder
 
 REPLY_LIMIT_S = 5.0
 # The gateway takes keys in base64; the range from zero byte to zero byte means all keys.
 _ZERO_BYTE = "AA=="
 
 
-class EtcdServer(LocalServer):
+class EtcdServer(ServerProcess):
     """An etcd of one member."""
 
     environment = "SOKOVAN_TEST_ETCD_URL"
@@ -79,7 +79,7 @@ class EtcdServer(LocalServer):
         """Remove all keys."""
         reply = self._reply("POST", "/v3/kv/deleterange", {"key": _ZERO_BYTE, "range_end": _ZERO_BYTE})
         if "header" not in reply:
-            raise ServerFailed(f"etcd refused to be wiped: {reply.get('error', 'no reason given')}")
+            raise ServerProcessFailed(f"etcd refused to be wiped: {reply.get('error', 'no reason given')}")
 
     def _reply(self, method: str, path: str, body: Mapping[str, str] | None = None) -> dict[str, object]:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=REPLY_LIMIT_S)

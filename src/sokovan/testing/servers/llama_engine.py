@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import sokovan
-from sokovan.testing.servers.process import LOOPBACK, LocalServer
+from sokovan.testing.servers.process import LOOPBACK, ServerProcess
 
 PROGRAM = "llama-server"
 KEY_VARIABLE = "LLAMA_API_KEY"
@@ -104,7 +104,7 @@ def install(folder: Path) -> None:
     program.chmod(0o755)
 
 
-class LlamaServer(LocalServer):
+class LlamaServer(ServerProcess):
     """A llama.cpp server with a model, and a key if one is given."""
 
     environment = "SOKOVAN_TEST_LLAMA_URL"
@@ -149,13 +149,17 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--alias", default="tiny")
     parser.add_argument("--metrics", action="store_true")
     parser.add_argument("--parallel", type=int, default=4)
+    parser.add_argument("--embeddings", action="store_true")
+    parser.add_argument("--pooling", choices=["none", "mean", "cls", "last"], default="none")
     options = parser.parse_args(words)
     library: Any = import_module("xllamacpp")
     terms = library.CommonParams()
     terms.model.path, terms.hostnames, terms.port = options.model, [options.host], options.port
     terms.model_alias = [options.alias]
     terms.n_parallel, terms.n_ctx = options.parallel, CONTEXT
-    terms.endpoint_metrics = options.metrics
+    terms.endpoint_metrics, terms.embedding = options.metrics, options.embeddings
+    if options.embeddings:
+        terms.pooling_type = getattr(library.llama_pooling_type, f"LLAMA_POOLING_TYPE_{options.pooling.upper()}")
     terms.api_keys = [key for key in [os.environ.get(KEY_VARIABLE, "")] if key]
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     serving = library.Server(terms)  # serves in threads of its own

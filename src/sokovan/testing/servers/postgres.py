@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, identity, wheel_folder
+from sokovan.testing.servers.process import LOOPBACK, ServerProcess, ServerProcessFailed, identity, wheel_folder
 
 OWNER = "sokovan"
 CONNECTIONS_MAX = 200
@@ -22,7 +22,7 @@ COMMAND_LIMIT_S = 60
 _INSTALL = "pginstall18"
 
 
-class PostgresServer(LocalServer):
+class PostgresServer(ServerProcess):
     """A PostgreSQL 18 with one owner, and a database per test."""
 
     environment = "SOKOVAN_TEST_POSTGRES_URL"
@@ -116,7 +116,7 @@ class PostgresServer(LocalServer):
         options = ["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"]
         done = self._ran([str(self.programs / "psql"), *options, f"--command={statement}", self.url])
         if done.returncode != 0:
-            raise ServerFailed(f"psql refused a statement: {done.stderr.decode(errors='replace').strip()}")
+            raise ServerProcessFailed(f"psql refused a statement: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout.decode().strip()
 
     def _make_data(self, password: Path) -> None:
@@ -125,7 +125,7 @@ class PostgresServer(LocalServer):
         rest = ["--locale=C", "--no-sync", "--no-instructions", f"--pgdata={self.folder / 'pgdata'}"]
         done = self._ran([str(self.programs / "initdb"), *options, *rest], account=self._account)
         if done.returncode != 0:
-            raise ServerFailed(f"initdb failed:\n{done.stderr.decode(errors='replace')}")
+            raise ServerProcessFailed(f"initdb failed:\n{done.stderr.decode(errors='replace')}")
 
     def _ran(self, arguments: Sequence[str], *, account: str | None = None) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(  # noqa: S603  # an argv list, built here
@@ -157,7 +157,7 @@ class StandbyServer(PostgresServer):
         command = [str(self.programs / "pg_basebackup"), *options, f"--dbname={self._primary.url}"]
         done = self._ran(command, account=self._account)
         if done.returncode != 0:
-            raise ServerFailed(f"pg_basebackup failed:\n{done.stderr.decode(errors='replace')}")
+            raise ServerProcessFailed(f"pg_basebackup failed:\n{done.stderr.decode(errors='replace')}")
 
 
 def reachable_by_others(path: Path) -> bool:

@@ -40,14 +40,14 @@ shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
 
 
-class ServerFailed(SokovanError):
+class ServerProcessFailed(SokovanError):
     """A server for tests failed."""
 
     code = "test-server-failed"
     hint = "see the end of its log above, or name a running server in SOKOVAN_TEST_..._URL"
 
 
-class LocalServer(ABC):
+class ServerProcess(ABC):
     """A server on loopback with its data in a temporary folder."""
 
     environment: ClassVar[str]
@@ -136,14 +136,14 @@ class LocalServer(ABC):
     def kill(self) -> None:
         """Kill it like a power cut; its data stays for the next start."""
         if self.is_given:
-            raise ServerFailed(f"{type(self).__name__} is external and may not be killed")
+            raise ServerProcessFailed(f"{type(self).__name__} is external and may not be killed")
         self._end(signal.SIGKILL)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Suspend it: connections stay open, without responses."""
         if self._process is None:
-            raise ServerFailed(f"{type(self).__name__} is external and cannot be paused")
+            raise ServerProcessFailed(f"{type(self).__name__} is external and cannot be paused")
         self._process.send_signal(signal.SIGSTOP)
         # Its threads stop one after another, and one that has not yet may still respond.
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
@@ -185,7 +185,7 @@ class LocalServer(ABC):
             if self._comes_up():
                 return
             Event().wait(PAUSE_S * 5)
-        raise ServerFailed(f"{type(self).__name__} exits immediately after its start:\n{self._log()}")
+        raise ServerProcessFailed(f"{type(self).__name__} exits immediately after its start:\n{self._log()}")
 
     def _launch(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
@@ -216,7 +216,9 @@ class LocalServer(ABC):
                 return True
             Event().wait(PAUSE_S)
         self._end(signal.SIGKILL)
-        raise ServerFailed(f"{type(self).__name__} does not respond after {ANSWER_LIMIT_S:.0f} s:\n{self._log()}")
+        raise ServerProcessFailed(
+            f"{type(self).__name__} does not respond after {ANSWER_LIMIT_S:.0f} s:\n{self._log()}"
+        )
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -233,7 +235,7 @@ class LocalServer(ABC):
             self._watchdog = None
 
 
-ServerT = TypeVar("ServerT", bound=LocalServer)
+ServerT = TypeVar("ServerT", bound=ServerProcess)
 
 
 @contextmanager
@@ -267,8 +269,8 @@ def identity(account: str | None) -> Identity:
 
 
 def wheel_folder(package: str) -> Path:
-    """The folder of an installed package. Raises ServerFailed if it is missing."""
+    """The folder of an installed package. Raises ServerProcessFailed if it is missing."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise ServerFailed(f"package {package} is not installed", hint="install sokovan[test]")
+        raise ServerProcessFailed(f"package {package} is not installed", hint="install sokovan[test]")
     return Path(spec.origin).parent

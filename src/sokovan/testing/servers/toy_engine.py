@@ -12,12 +12,12 @@ from typing import Any
 
 import sokovan
 from sokovan.engines.toy import KEY_VARIABLE
-from sokovan.testing.servers.process import LOOPBACK, LocalServer
+from sokovan.testing.servers.process import LOOPBACK, ServerProcess
 
 REPLY_LIMIT_S = 30.0
 
 
-class ToyEngineServer(LocalServer):
+class ToyEngineServer(ServerProcess):
     """A toy engine with these options of its command line, and a key if one is given."""
 
     environment = "SOKOVAN_TEST_TOY_URL"

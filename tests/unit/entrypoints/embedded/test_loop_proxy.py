@@ -73,9 +73,9 @@ async def test_who_gives_up_here_ends_the_work_there() -> None:
                 ended.set()
 
         task = asyncio.create_task(LoopProxy(loop).call(wait))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 60)
         task.cancel()
-        assert await asyncio.to_thread(ended.wait, 10)
+        assert await asyncio.to_thread(ended.wait, 60)
 
 
 async def test_a_hint_that_is_set_here_wakes_who_waits_there() -> None:
@@ -108,18 +108,18 @@ async def test_a_hint_is_said_once_until_it_has_arrived_and_then_again() -> None
 
         def be_busy() -> None:
             busy.set()
-            held.wait(60)
+            held.wait(180)
 
         loop.call_soon_threadsafe(be_busy)
-        await asyncio.to_thread(busy.wait, 10)
+        await asyncio.to_thread(busy.wait, 60)
         for _ in range(100):  # `set` does not wait for a busy loop
             await across.set("sessions")
         held.set()
-        assert await across.wait(["sessions"], timeout_s=10)
+        assert await across.wait(["sessions"], timeout_s=60)
         assert await across.take("sessions")
         assert hints.times == 1
         await across.set("sessions")
-        assert await across.wait(["sessions"], timeout_s=10)
+        assert await across.wait(["sessions"], timeout_s=60)
 
 
 async def test_a_hint_for_a_manager_that_has_ended_is_refused_each_time() -> None:

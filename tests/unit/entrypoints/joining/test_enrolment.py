@@ -31,7 +31,11 @@ class Office:
     def __init__(self, cluster: StoredCluster, folder: Path, clock: VirtualClock) -> None:
         self.cluster, self.clock, self.key = cluster, clock, new_key()
         self.enrolment = Enrolment(
-            cluster.store, CertificateAuthority(folder / "tls", clock), clock, lambda _line: None
+            cluster.store,
+            CertificateAuthority(folder / "tls", clock),
+            clock,
+            lambda _line: None,
+            managers=("wss://10.0.0.1:7649", "wss://10.0.0.2:7649"),
         )
 
     @classmethod
@@ -118,7 +122,9 @@ async def test_a_certificate_is_granted_until_it_is_revoked_and_for_its_key_only
 async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_path: Path) -> None:
     async with Office.open(tmp_path) as office:
         await office.join()
-        assert isinstance(await office.admitted(), Welcome)
+        welcome = await office.admitted()
+        assert isinstance(welcome, Welcome)
+        assert welcome.managers == ("wss://10.0.0.1:7649", "wss://10.0.0.2:7649")
         for wrong, code in (
             ({"agent_id": "b"}, "certificate-mismatch"),
             ({"slots": {"cpu": 1001}}, "claim-refused"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,16 @@ def test_every_manager_is_known_and_that_which_was_joined_comes_first(tmp_path: 
     # A file of an earlier release names one.
     (tmp_path / "joined.json").write_text('{"url": "wss://a:1", "agent": "x", "scaling_group": "g"}', encoding="utf-8")
     assert JoinedMachine.load(tmp_path).managers == ("wss://a:1",)
+
+
+def test_a_machine_with_fixed_managers_follows_no_announcement(tmp_path: Path) -> None:
+    context = ssl.create_default_context()
+    for fixed, known in ((True, 1), (False, 2)):
+        given = {"url": "wss://a:1", "agent": "x", "scaling_group": "g", "fixed": fixed}
+        (tmp_path / "joined.json").write_text(json.dumps(given), encoding="utf-8")
+        addresses = JoinedMachine.load(tmp_path).addresses(context)
+        addresses.announce("wss://a:1", ("wss://a:1", "wss://b:1"), linked=())
+        assert len(addresses) == known
 
 
 async def test_a_token_is_not_sent_without_tls_or_to_nobody(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ async def test_a_change_is_logged_applied_and_its_groups_are_stored(tmp_path: Pa
             "setting scaling_groups.gpu changed",
             "setting orchestrator.agent_lost_s changed from 60 to 90",
         ]
-        await hints.wait((SESSIONS_HINT,), timeout_s=20)
+        await hints.wait((SESSIONS_HINT,), timeout_s=60)
         stored = await cluster.store.read(lambda unit: unit.catalog.get(ScalingGroup, GPU))
         assert stored.scheduler == "drf"
         running.cancel()

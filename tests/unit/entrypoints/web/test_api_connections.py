@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -105,7 +105,8 @@ async def test_who_sends_the_rest_of_a_refused_body_is_cut_off_in_time() -> None
         async with asyncio.timeout(WAIT_S):
             assert (await reader.readline()).startswith(b"HTTP/1.1 403")
             writer.write(b"67890")
-            await reader.read()
+            with suppress(ConnectionResetError):  # it may have been cut off before the rest came
+                await reader.read()
         writer.close()
 
 

@@ -41,7 +41,7 @@ async def test_what_a_process_writes_is_published_by_itself(tmp_path: Path) -> N
         assert ports.joining == JoinAddress("wss://m", "sha256:1")
         assert len(kept) == 1
         ports.nudge()
-        assert await hints.wait((EVENTS_HINT,), timeout_s=5)
+        assert await hints.wait((EVENTS_HINT,), timeout_s=60)
 
 
 async def test_metrics_name_the_processes_that_answer(tmp_path: Path) -> None:

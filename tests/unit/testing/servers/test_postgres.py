@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, InterfaceError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from sokovan.testing.servers import PostgresServer, ServerFailed
+from sokovan.testing.servers import PostgresServer, ServerProcessFailed
 from sokovan.testing.servers.postgres import copied_install, reachable_by_others
 from tests.servers import memory_folder
 
@@ -54,7 +54,7 @@ async def test_a_database_is_dropped_under_its_connections(postgres_server: Post
 
 
 def test_a_refused_statement_says_why(postgres_server: PostgresServer) -> None:
-    with pytest.raises(ServerFailed, match="no_such_table"):
+    with pytest.raises(ServerProcessFailed, match="no_such_table"):
         postgres_server.execute("SELECT * FROM no_such_table")
 
 
