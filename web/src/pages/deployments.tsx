@@ -17,6 +17,8 @@ import type { DeploymentView, DeploymentWhyView, RevisionPage, RouteView } from 
 
 // Reports of proxies are no events.
 const EVERY_MS = 5_000;
+// A rollout that is still planned cannot be promoted yet.
+const PROMOTABLE = new Set(["progressing", "awaiting_promotion"]);
 
 function tick(): string {
   return `${clusterTick.value} ${Math.floor(now.value / EVERY_MS)}`;
@@ -193,7 +195,7 @@ function Actions({ view, path, changed }: { view: DeploymentView; path: string; 
   return (
     <>
       <div class="actions">
-        {view.rollout ? <button type="button" disabled={action.busy} onClick={() => setAsked("promote")}>Promote</button> : null}
+        {view.rollout ? <button type="button" disabled={action.busy || !PROMOTABLE.has(view.rollout.status)} onClick={() => setAsked("promote")}>Promote</button> : null}
         {view.rollout || view.revision.number > 1 ? <button type="button" disabled={action.busy} onClick={() => setAsked("rollback")}>Roll back</button> : null}
         <button type="button" class="danger" disabled={action.busy} onClick={() => setAsked("delete")}>Delete</button>
       </div>

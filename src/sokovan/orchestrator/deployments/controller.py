@@ -48,6 +48,7 @@ DEPLOYMENTS_PER_USER_MAX = 200
 REVISIONS_MAX = 1_000
 # Coordinators change deployments as well; a request is tried again this often.
 TRIES = 5
+_PROMOTABLE = frozenset({RolloutStatus.PROGRESSING, RolloutStatus.AWAITING_PROMOTION})
 
 
 class CreatedDeployment(NamedTuple):
@@ -231,9 +232,13 @@ class DeploymentController:
         async def work(unit: UnitOfWork) -> RolloutRecord:
             deployment = await _living(unit, deployment_id, caller)
             live = await unit.rollouts.live(deployment_id)
-            ready = {RolloutStatus.PROGRESSING, RolloutStatus.AWAITING_PROMOTION}
-            if not live or live[0].status not in ready:
+            if not live:
                 raise Conflict(f"deployment {deployment.spec.name} has no rollout to promote")
+            if live[0].status not in _PROMOTABLE:
+                raise Conflict(
+                    f"the rollout of deployment {deployment.spec.name} is {live[0].status}, and cannot be promoted now",
+                    hint="one that is planned can be promoted a moment later; see `sokovan deployment show NAME`",
+                )
             await unit.audit.append(_entry("deployment.promote", deployment, change))
             return await unit.rollouts.move(live[0], RolloutTrigger.PROMOTED, change)
 

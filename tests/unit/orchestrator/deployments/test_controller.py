@@ -189,7 +189,7 @@ async def test_only_a_rollout_under_way_can_be_promoted() -> None:
         with pytest.raises(Conflict, match="no rollout to promote"):
             await controller.promote(key, CALLER)
         await controller.update(key, revision_of(), CALLER)
-        with pytest.raises(Conflict, match="no rollout to promote"):
+        with pytest.raises(Conflict, match="is planning, and cannot be promoted now"):
             await controller.promote(key, CALLER)
 
 
