@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -43,11 +44,24 @@ def reported(manager: Manager, image: str) -> ImageReport | None:
     return next((report for report in manager.images if report.image == image), None)
 
 
+def ended(pipe: Path) -> bool:
+    """Whether a pipe has a reader, who has now read an empty file."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
 async def test_an_image_is_pulled_with_progress_and_then_runs(tmp_path: Path, manager: Manager) -> None:
-    (tmp_path / "machine" / "images" / "plain.txt").write_text("# nothing beyond the standard library\n")
+    # Its installer waits until its list of requirements is written, so that no pull is too fast to be seen.
+    listed = tmp_path / "requirements"
+    os.mkfifo(listed)
+    (tmp_path / "machine" / "images" / "plain.txt").write_text(f"-r {listed}\n")
     first = await manager.agents.prepare_image(AGENT, 1, "venv:plain")
     assert first.state is ImageState.PULLING
     await comes_true(lambda: (report := reported(manager, "venv:plain")) and report.detail, limit_s=PULL_S)
+    await comes_true(lambda: ended(listed), limit_s=PULL_S)
     await comes_true(
         lambda: (report := reported(manager, "venv:plain")) and report.state is ImageState.READY, limit_s=PULL_S
     )
