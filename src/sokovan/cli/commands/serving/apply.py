@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions, Flag
 from sokovan.cli.commands.serving.revision_options import with_local_files
 from sokovan.cli.commands.sessions.session_options import read_text_file

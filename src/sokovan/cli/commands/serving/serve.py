@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Group, Parameter
-
+from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.serving.deployment_tables import progress
 from sokovan.cli.commands.serving.revision_options import NO_REVISION, TOY, RevisionFlags
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from sokovan.sdk.settings import ClientSettings
     from sokovan.sdk.sync.client import Client
 
-DEPLOYMENT = Group("Deployment options", sort_key=10)
+DEPLOYMENT = OptionGroup("Deployment options", sort_key=10)
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
 
 
