@@ -111,11 +111,9 @@ def _fields(owner: str, options: type) -> Iterator[Argument]:
 
 def _argument(declared: Parameter, value_type: ValueType, *, owner: str, **more: Any) -> Argument:
     plain = (more.get("field") or owner).strip("_").replace("_", "-")
-    if more.get("positional"):
-        names, negatives = declared.names or (plain.upper(),), ()
-    else:
-        names = declared.names or (f"--{plain}",)
-        negatives = _negatives(names, declared) if value_type.kind is bool else ()
+    is_positional = bool(more.get("positional"))
+    names = declared.names or (plain.upper() if is_positional else f"--{plain}",)
+    negatives = _negatives(names, declared) if value_type.kind is bool and not is_positional else ()
     return Argument(
         owner=owner, names=names, negatives=negatives, type=value_type, show_choices=declared.show_choices,
         allow_leading_hyphen=declared.allow_leading_hyphen, **more,

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import OutputFormat, parse_output_format, plain
+from sokovan.cli.rendering import OutputFormat, parse_output_format
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.settings import ClientSettings, resolve
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client

@@ -12,7 +12,6 @@ from sokovan.cli.commands.serving.deployment_tables import progress
 from sokovan.cli.commands.serving.revision_options import NO_REVISION, TOY, RevisionFlags
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import plain
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 from sokovan.sdk.preferences import with_defaults
@@ -25,6 +24,7 @@ from sokovan.wire.api.deployments import (
     ScalingBody,
 )
 from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.settings import ClientSettings
