@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sokovan.cli.app import make_app
+from sokovan.cli.app import parsed
 from sokovan.entrypoints.settings.server_settings import single_settings
 from sokovan.entrypoints.settings.setting_sources import variable_of
 
@@ -46,20 +46,18 @@ def test_the_board_has_no_panel_twice() -> None:
 def test_the_units_run_commands_with_options_that_exist(unit: Path) -> None:
     lines = re.findall(r"^ExecStart\w*=\S+/sokovan (.+)$", unit.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert lines
-    app = make_app()
     for line in lines:
         words = line.split()
         verb = [words[0], "run", *words[1:]] if words[:1] == ["server"] and words[1].startswith("-") else words
-        app.parse_args(verb, exit_on_error=False, print_error=False)
+        parsed(verb)
 
 
 def test_the_compose_file_names_settings_and_commands_that_exist() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
     variables = {variable_of(path) for path in single_settings()}
-    app = make_app()
     for name in ("manager1", "manager2"):
         service = services[name]
         assert {one for one in service["environment"] if one.startswith("SOKOVAN_")} <= variables
         command = service["command"]
-        app.parse_args([command[0], "run", *command[1:]], exit_on_error=False, print_error=False)
+        parsed([command[0], "run", *command[1:]])
     assert services["manager1"]["volumes"] != services["manager2"]["volumes"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.catalog.catalog_nouns import CATALOG
 from sokovan.cli.commands.sessions.session_options import SessionFlags
 from sokovan.scheduling.profile import SCHEDULER_OPTIONS
@@ -82,7 +81,7 @@ def _flags(name: str) -> str:
 
 def _flag(name: str, hint: Any) -> str:
     parameter = next(each for each in get_args(hint) if isinstance(each, Parameter))
-    return next(iter(parameter.name)) if parameter.name else f"--{name.replace('_', '-')}"
+    return parameter.names[0] if parameter.names else f"--{name.replace('_', '-')}"
 
 
 def _key(name: str) -> str:

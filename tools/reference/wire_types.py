@@ -11,7 +11,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from sokovan.wire.api.bodies import StrictBody
 
 # The parts of the API that the dashboard uses.
-MODULES = ("system", "sessions", "batches", "explanations", "fleet", "topology", "tenancy", "deployments", "routes")
+MODULES = (
+    "system", "evictions", "sessions", "batches", "explanations", "fleet", "topology", "tenancy", "deployments",
+    "routes",
+)  # fmt: skip
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 

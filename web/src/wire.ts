@@ -30,6 +30,17 @@ export interface EventView {
   sessions: string[];
 }
 
+/** The authenticated caller. */
+export interface WhoamiView {
+  user: string;
+  role: string;
+  domain: string;
+  groups: string[];
+  access_key: string;
+  machine: string;
+  folders: string[];
+}
+
 /** A setting of the server; `source` is `default`, FILE:LINE, a variable or a flag. */
 export interface SettingView {
   name: string;
@@ -76,6 +87,39 @@ export interface AuditChainView {
 export interface AuditEntryPage {
   items: AuditEntryView[];
   next: string | null;
+}
+
+/** The costs of a set of victims, in the order in which sets are compared. */
+export interface EvictionCostView {
+  only_loans: boolean;
+  whole_gangs: number;
+  queue_distance: number;
+  queue_priority: number;
+  priority: number;
+  kernel_priority: number;
+  lost_slot_minutes: number;
+  kernels: number;
+}
+
+/** The receipt of an eviction: for whom, how many kernels, and the lost work. */
+export interface EvictionView {
+  number: number;
+  action: string;
+  at: string;
+  for_session: string;
+  kernels: number;
+  whole: boolean;
+  lost_slot_s: number;
+  reported: boolean;
+  ends_by: string;
+  ended_at: string | null;
+  step: number | null;
+  for_name: string;
+  saves_every_s: number | null;
+  completed: boolean;
+  rule: string;
+  cost: EvictionCostView | null;
+  next_best: EvictionCostView | null;
 }
 
 /** A directory of the agent, mounted in the kernels at `target`. */
@@ -452,39 +496,6 @@ export interface ReasonView {
   count: number;
   first: string;
   last: string;
-}
-
-/** The costs of a set of victims, in the order in which sets are compared. */
-export interface EvictionCostView {
-  only_loans: boolean;
-  whole_gangs: number;
-  queue_distance: number;
-  queue_priority: number;
-  priority: number;
-  kernel_priority: number;
-  lost_slot_minutes: number;
-  kernels: number;
-}
-
-/** The receipt of an eviction: for whom, how many kernels, and the lost work. */
-export interface EvictionView {
-  number: number;
-  action: string;
-  at: string;
-  for_session: string;
-  kernels: number;
-  whole: boolean;
-  lost_slot_s: number;
-  reported: boolean;
-  ends_by: string;
-  ended_at: string | null;
-  step: number | null;
-  for_name: string;
-  saves_every_s: number | null;
-  completed: boolean;
-  rule: string;
-  cost: EvictionCostView | null;
-  next_best: EvictionCostView | null;
 }
 
 /** A session that would lose kernels, without id and name if another user's. */
@@ -1125,17 +1136,6 @@ export interface PolicyBody {
 export interface PolicyPage {
   items: PolicyBody[];
   next: string | null;
-}
-
-/** The authenticated caller. */
-export interface WhoamiView {
-  user: string;
-  role: string;
-  domain: string;
-  groups: string[];
-  access_key: string;
-  machine: string;
-  folders: string[];
 }
 
 /** Past usage of a user, group or queue in a scaling group, decayed to now. */

@@ -1,7 +1,7 @@
 """Table of all commands: import path and one-line summary.
 
-Importing this module imports no command and no parser, so that help screens and shell
-completion start fast.
+Importing this module imports no command, so that help screens and shell completion
+start fast.
 """
 
 from __future__ import annotations

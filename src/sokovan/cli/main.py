@@ -1,4 +1,4 @@
-"""Entry point of the `sokovan` command; help screens load no parser."""
+"""Entry point of the `sokovan` command; help screens load no command."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def run(words: list[str]) -> int:
     if words[0] not in first_words() and not words[0].startswith("-"):
         print_error(_unknown_command(words[0]), as_object=wants_json(words))
         return USAGE
-    from sokovan.cli.app import run_command  # noqa: PLC0415  # the parser is slow to load
+    from sokovan.cli.app import run_command  # noqa: PLC0415  # help screens do not need it
 
     try:
         return run_command(_with_default_values(_readable(words)))

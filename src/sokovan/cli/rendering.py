@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from sokovan.cli.output import as_json, plain_cell, print_data, table
 from sokovan.sdk.errors import InvalidSetting
+from sokovan.wire.plain_codec import plain
 
 T = TypeVar("T")
 
@@ -124,13 +125,6 @@ def widths_of(items: Iterable[T], columns: Sequence[Column[T]]) -> ColumnWidths:
     """The width of each column for these items."""
     found = list(items)
     return {each.name: max([len(each.heading), *(len(each.cell(item)) for item in found)]) for each in columns}
-
-
-def plain(item: object) -> Any:
-    """Convert a wire object to dictionaries and lists, under the API's field names."""
-    import msgspec  # noqa: PLC0415  # a table does not need it
-
-    return msgspec.to_builtins(item)
 
 
 def plain_line(item: object) -> str:

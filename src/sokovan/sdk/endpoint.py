@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
-
 from sokovan import __version__
 from sokovan.sdk.config import is_loopback
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.errors import InvalidSetting, Unreachable
 from sokovan.sdk.http.requests import HttpFailure, HttpRequest
+from sokovan.wire.plain_codec import encoded
 
 USER_AGENT = f"sokovan-python/{__version__}"
 # Read timeout of a stream; the server sends keep-alive comments more often than this.
@@ -55,7 +54,7 @@ class ServerEndpoint:
     def _request(self, call: Call[Any], read_s: float, *, accept: str) -> HttpRequest:
         headers, content = {**self.headers(), "Accept": accept, **call.headers}, call.content
         if call.body is not None:
-            content = msgspec.json.encode(call.body)
+            content = encoded(call.body)
             headers["Content-Type"] = "application/json"
         elif content is not None:
             headers.setdefault("Content-Type", "application/octet-stream")

@@ -12,7 +12,7 @@ from sokovan.sdk.machine import machine_mark
 
 if TYPE_CHECKING:
     from sokovan.wire.api.sessions import SessionBody
-    from sokovan.wire.api.tenancy import WhoamiView
+    from sokovan.wire.api.system import WhoamiView
 
 # The value of the option `workdir` for the session's own, empty folder.
 NONE = "none"

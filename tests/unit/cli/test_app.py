@@ -1,4 +1,4 @@
-"""The argument parser."""
+"""Reading and running command lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from io import StringIO
 
 import pytest
 
-from sokovan.cli.app import make_app, run_command
+from sokovan import __version__
+from sokovan.cli.app import arguments_of, parsed, run_command
 from sokovan.cli.command_table import COMMANDS
 from sokovan.cli.errors import CommandError
 from tests.quick import sampled
@@ -17,9 +18,8 @@ from tests.quick import sampled
 
 @cache
 def help_of(words: str) -> str:
-    """The help of a command on a terminal so wide that the parser wraps nothing."""
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
-        patch.setenv("COLUMNS", "300")
+    """The help of a command, as it is printed."""
+    with redirect_stdout(StringIO()) as out:
         assert run_command([*words.split(), "--help"]) == 0
     return out.getvalue()
 
@@ -41,20 +41,9 @@ def test_help_fits_a_terminal_of_80_columns(words: str) -> None:
     assert [line for line in help_of(words).splitlines() if len(line) > 80] == []
 
 
-def _options() -> list[tuple[str, str, str]]:
-    app, found = make_app(), []
-    for words in sorted(COMMANDS):
-        command = app
-        for word in words.split():
-            command = command[word]
-        arguments = [one for one in command.assemble_argument_collection(parse_docstring=True) if not one.children]
-        found += [(words, one.name, one.parameter.help or "") for one in arguments]
-    return found
-
-
 @pytest.mark.slow
 def test_every_option_has_help() -> None:
-    silent = [f"{words} {name}" for words, name, meaning in _options() if not meaning]
+    silent = [f"{words} {one.name}" for words in COMMANDS for one in arguments_of(words).all if not one.help]
     assert silent == []
 
 
@@ -77,11 +66,23 @@ def test_an_invalid_command_line_is_a_usage_error(words: list[str], message: str
     assert (raised.value.code, raised.value.hint) == ("usage", hint)
 
 
-def test_a_command_line_is_read_by_a_parser_of_its_own_command() -> None:
-    alone = make_app(only="session show")
-    assert "show" in alone["session"]
-    assert "ls" not in alone["session"]
-    assert "ps" not in alone
+def test_a_command_line_is_read_into_a_function_and_its_arguments() -> None:
+    function, positional, keywords = parsed(["session", "show", "a", "--all-kernels"])
+    assert (function.__name__, positional, keywords) == ("show", ["a"], {"all_kernels": True})
+    assert parsed(["ps", "--limit", "5"])[0].__name__ == "ps"
+
+
+@pytest.mark.parametrize("words", [["--help", "ps"], ["-h", "session", "show"]])
+def test_help_before_a_command_is_the_overview(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(words) == 0
+    assert capsys.readouterr().out.startswith("Usage: sokovan COMMAND")
+
+
+def test_the_version_is_an_option_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["ps", "--version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+    with pytest.raises(CommandError, match="NAME requires"):
+        run_command(["exec", "--"])
 
 
 def test_an_option_and_its_opposite_exclude_each_other() -> None:

@@ -16,8 +16,13 @@ from sokovan.cli import main as command
 from sokovan.cli.command_table import NOUNS, first_words
 from sokovan.cli.main import main, wants_json
 from tests.unit.cli.canned_server import CannedServer, Sokovan
+from tests.unit.sdk.views import SESSION
 
-HEAVY = ("alembic", "asyncio", "cyclopts", "httpx2", "msgspec", "numpy", "rich", "sqlalchemy", "websockets", "yaml")
+HEAVY = ("alembic", "asyncio", "httpx2", "msgspec", "numpy", "rich", "sqlalchemy", "websockets", "yaml")
+OF_LIFECYCLE = (
+    "sokovan.cli.commands.options", "sokovan.cli.commands.sessions", "sokovan.cli.commands.sessions.lifecycle",
+    "sokovan.cli.commands.sessions.session_tables",
+)  # fmt: skip
 HELP = "sys.argv = ['sokovan', {words}]; from sokovan.cli.main import main; main()"
 
 
@@ -47,29 +52,58 @@ def test_help_screens_load_nothing_heavy(statement: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_parser_of_the_commands_loads_no_command() -> None:
-    assert heavy_modules_after("from sokovan.cli.app import make_app; make_app()") == ["cyclopts"]
+def test_a_command_line_loads_no_command_but_its_own() -> None:
+    statement = "from sokovan.cli.app import parsed; parsed(['session', 'show', 'a']); print(*sys.modules)"
+    done = python("-c", f"import sys; {statement}")
+    loaded = [name for name in done.stdout.split() if name.startswith("sokovan.cli.commands.")]
+    assert "sokovan.cli.commands.sessions.lifecycle" in loaded
+    assert set(loaded) - set(OF_LIFECYCLE) == set()
 
 
 # What a client must not load to list sessions or to run a command: it would be most of the time that the user waits.
 FOREIGN = (
-    "asyncio", "cyclopts.help", "email.mime", "h11", "hashlib", "httpcore2", "httpx2", "importlib.metadata", "numpy",
-    "rich", "sokovan.domain", "sokovan.wire.api.execution", "sokovan.wire.api.files", "sokovan.wire.api.fleet",
-    "sokovan.wire.api.tenancy", "sokovan.wire.api.uploads", "sqlalchemy", "subprocess", "truststore", "urllib.request",
-    "websockets", "yaml",
+    "asyncio", "attr", "cyclopts", "difflib", "email", "encodings.idna", "h11", "hashlib", "http.client", "httpcore2",
+    "httpx2", "importlib.metadata", "msgspec", "numpy", "rich", "sokovan.cli.arguments.command_help",
+    "sokovan.domain", "sokovan.sdk.core.deployment_calls", "sokovan.wire.api.deployments",
+    "sokovan.wire.api.execution", "sokovan.wire.api.explanations", "sokovan.wire.api.files", "sokovan.wire.api.files",
+    "sokovan.wire.api.fleet", "sokovan.wire.api.tenancy", "sqlalchemy", "ssl", "subprocess", "truststore",
+    "typing_extensions", "urllib.request", "websockets", "yaml",
 )  # fmt: skip
+# The modules of ours that a listing loads, some more than now; each is a two-hundredth of what the user waits.
+OWN_MAX = 75
+
+
+def modules_of(*words: str) -> list[str]:
+    """The modules that a command has loaded at its end."""
+    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from sokovan.cli.main import main; main()"
+    done = python("-c", code, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1].split()
 
 
 @pytest.mark.slow
-def test_listing_sessions_loads_only_what_it_needs(server: CannedServer) -> None:
-    server.says("GET sessions", {"items": []})
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_listing_sessions_loads_only_what_it_needs(server: CannedServer, output: str) -> None:
+    server.says("GET sessions", {"items": [SESSION]})
     server.says("GET arrays", {"items": []})
-    code = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from sokovan.cli.main import main; main()"
-    done = python("-c", code, "ps")
-    assert done.returncode == 0, done.stderr
-    loaded = done.stdout.splitlines()[-1].split()
+    loaded = modules_of("ps", "-o", output)
     assert [name for name in FOREIGN if name in loaded] == []
     assert "sokovan.sdk.http.sync" in loaded
+    assert len([name for name in loaded if name.partition(".")[0] == "sokovan"]) <= OWN_MAX
+
+
+@pytest.mark.slow
+def test_stopping_a_session_loads_only_what_it_needs(server: CannedServer) -> None:
+    server.says("DELETE sessions/a", SESSION)
+    loaded = modules_of("stop", "a")
+    assert [name for name in FOREIGN if name in loaded] == []
+
+
+@pytest.mark.slow
+def test_submitting_a_session_loads_only_what_it_needs(server: CannedServer) -> None:
+    server.says("POST sessions", SESSION, status=201)
+    loaded = modules_of("run", "-d", "--", "true")
+    assert [name for name in FOREIGN if name in loaded] == []
 
 
 @pytest.mark.slow
@@ -240,6 +274,6 @@ def test_an_argument_that_is_no_text_is_reported(server: CannedServer, sokovan: 
 def test_the_toy_engine_loads_no_parser_and_is_not_in_the_help(sokovan: Sokovan) -> None:
     assert not {"__toy-engine", "__proxy"} & set(sokovan("--help")[1].split())
     script = "from sokovan.cli.main import run; import sys; run(['__toy-engine', '--exit-code', '0']); "
-    heavy = "print([name for name in ('cyclopts', 'httpx2', 'msgspec', 'numpy', 'yaml') if name in sys.modules])"
+    heavy = "print([name for name in ('sokovan.cli.app', 'httpx2', 'msgspec', 'numpy', 'yaml') if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", script + heavy], check=True, capture_output=True, text=True)
     assert loaded.stdout == "[]\n"

@@ -41,7 +41,7 @@ class StatementResult(NamedTuple):
     changed: int
 
 
-class Parameter(NamedTuple):
+class BoundParameter(NamedTuple):
     """One place in the SQL text: the name of its value and how that is converted."""
 
     name: str
@@ -58,7 +58,7 @@ class CompiledForm:
         binds = {name: bind for bind, name in compiled.bind_names.items()}
         converters: Mapping[str, Any] = compiled._bind_processors
         self.parameters = [
-            Parameter(name, binds[name].key, binds[name].required, converters.get(name))
+            BoundParameter(name, binds[name].key, binds[name].required, converters.get(name))
             for name in compiled.positiontup or ()
         ]
         columns = compiled._result_columns
@@ -87,7 +87,7 @@ class DirectStatement(NamedTuple):
         """
         return [self._converted(parameter, given) for parameter in self.form.parameters]
 
-    def _converted(self, parameter: Parameter, given: Mapping[str, Any]) -> Any:
+    def _converted(self, parameter: BoundParameter, given: Mapping[str, Any]) -> Any:
         if parameter.key in given:
             value = given[parameter.key]
         elif parameter.required:

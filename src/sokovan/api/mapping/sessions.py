@@ -30,7 +30,7 @@ from sokovan.domain.session import (
     SessionOptions,
 )
 from sokovan.ports.repositories.verdicts import StoredVerdict
-from sokovan.wire.api.explanations import EvictionCostView, EvictionView
+from sokovan.wire.api.evictions import EvictionCostView, EvictionView
 from sokovan.wire.api.sessions import (
     ArrayMemberView,
     FailedStartView,

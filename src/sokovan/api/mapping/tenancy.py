@@ -10,6 +10,7 @@ from sokovan.domain.owners.login import Login, LoginCode
 from sokovan.domain.owners.policy import ResourcePolicy
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, Role, User
 from sokovan.domain.slot_notation import read_slots
+from sokovan.wire.api.system import WhoamiView
 from sokovan.wire.api.tenancy import (
     DomainBody,
     GroupBody,
@@ -20,7 +21,6 @@ from sokovan.wire.api.tenancy import (
     NewLoginView,
     PolicyBody,
     UserBody,
-    WhoamiView,
 )
 
 # Where the dashboard exchanges a code for a login; browsers send no fragment to servers.

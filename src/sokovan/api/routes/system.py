@@ -22,8 +22,7 @@ from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.orchestrator.sessions.coordinator import LEASE
 from sokovan.ports.leases import Lease, Leases
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.system import HealthView, ServerSettingsView
-from sokovan.wire.api.tenancy import WhoamiView
+from sokovan.wire.api.system import HealthView, ServerSettingsView, WhoamiView
 
 PLAIN = "text/plain"
 # The media type of Prometheus' text format.

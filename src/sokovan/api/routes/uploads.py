@@ -16,7 +16,7 @@ from sokovan.api.operations import ApiOperation, json_response
 from sokovan.domain.errors import Conflict, quoted
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.ports.uploads import UploadStore
-from sokovan.wire.api.uploads import PART_BYTES_MAX, BlobView, UploadView
+from sokovan.wire.api.files import PART_BYTES_MAX, BlobView, UploadView
 
 BINARY = "application/octet-stream"
 SIZE_MAX = 1 << 50

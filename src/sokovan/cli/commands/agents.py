@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from sokovan.cli import formatting
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import (
     DEFAULT_ACTION,

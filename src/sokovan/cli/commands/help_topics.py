@@ -46,7 +46,7 @@ def help_topic(*words: str) -> int:
     """
     topic = " ".join(words)
     if topic in COMMANDS:
-        from sokovan.cli.app import run_command  # noqa: PLC0415  # topics do not need the parser
+        from sokovan.cli.app import run_command  # noqa: PLC0415  # topics do not need it
 
         return run_command([*words, "--help"])
     if not topic:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Group, Parameter
-
+from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import OutputFormat, parse_output_format, plain
+from sokovan.cli.rendering import OutputFormat, parse_output_format
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.settings import ClientSettings, resolve
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
-COMMON = Group("Common options", sort_key=100)
+COMMON = OptionGroup("Common options", sort_key=100)
 Flag = Annotated[bool, Parameter(negative=())]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative=(), help="Skip the confirmation prompt.")]
 

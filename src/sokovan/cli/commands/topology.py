@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from sokovan.cli import formatting
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, Flag, OutputOptions, ServerOptions, Yes
 from sokovan.cli.commands.sessions.session_options import read_text_file

@@ -13,7 +13,6 @@ from sokovan.cli.output import print_status
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.local_folder import NONE
-from sokovan.sdk.upload_folder import read_folder
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -63,6 +62,8 @@ def folder_of(file: str | None) -> Path | None:
 
 def with_upload(body: SessionBody, client: Client, folder: str) -> SessionBody:
     """Send a folder; the session runs in a copy of it."""
+    from sokovan.sdk.upload_folder import read_folder  # noqa: PLC0415  # most sessions have no upload
+
     content = read_folder(Path(folder))
     size = formatting.amount("mem", content.total_bytes)
     report = TransferProgress(f"uploading {folder}")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.catalog.catalog_actions import list_all
 from sokovan.cli.commands.options import TABLE_OUTPUT, Flag, OutputOptions
 from sokovan.cli.exit_codes import FAILED, OK

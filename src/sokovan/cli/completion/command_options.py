@@ -1,4 +1,4 @@
-"""The options of a command, from the parser."""
+"""The options of a command, from its signature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from sokovan.cli.app import make_app
+from sokovan.cli.app import arguments_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,9 @@ class CommandOption:
 @cache
 def command_options(command: str) -> Mapping[str, CommandOption]:
     """The options of a command, by each of their names."""
-    app = make_app()
-    for word in command.split():
-        app = app[word]
     found: dict[str, CommandOption] = {}
-    for one in app.assemble_argument_collection(parse_docstring=True):
-        if one.index is None and not one.children:
-            text = " ".join((one.parameter.help or "").split())
-            option = CommandOption(one.name, one.token_count()[0] > 0, tuple(one.get_choices() or ()), text)
-            found |= dict.fromkeys(one.names, option)
+    for one in arguments_of(command).all:
+        if not one.positional:
+            option = CommandOption(one.name, not one.is_switch, one.type.choices, one.help)
+            found |= dict.fromkeys((*one.names, *one.negatives), option)
     return found | {"--help": CommandOption("--help", takes_value=False, help="Show the help of the command.")}

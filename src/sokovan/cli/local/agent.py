@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.errors import usage_error
 from sokovan.cli.local.setting_options import NO_SETTINGS, SettingOptions
 from sokovan.cli.output import print_status

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import Flag
 from sokovan.cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from sokovan.cli.local.doctor import MARKS

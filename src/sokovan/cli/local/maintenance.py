@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import Flag
 from sokovan.cli.exit_codes import USAGE
 from sokovan.cli.output import print_error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from sokovan.cli.arguments.parameters import Parameter
 
 
 @Parameter(name="*")

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.local.dashboard import DASHBOARD, Opening, opened

@@ -26,13 +26,12 @@ from sokovan.sdk.local_folder import is_of_this_machine, with_current_folder, wi
 from sokovan.sdk.preferences import endpoint_for, with_defaults
 from sokovan.sdk.session_request import session_body
 from sokovan.wire.api.sessions import RunOptions
-from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
+from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView, WhoamiView
 
 if TYPE_CHECKING:
     from sokovan.sdk.aio.files import AsyncFiles
     from sokovan.sdk.aio.uploads import AsyncUploads
     from sokovan.wire.api.sessions import SessionBody
-    from sokovan.wire.api.tenancy import WhoamiView
 
 
 class AsyncClient(AsyncCatalogs):

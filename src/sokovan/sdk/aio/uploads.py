@@ -12,7 +12,7 @@ from sokovan.sdk.aio.connection import AsyncConnection
 from sokovan.sdk.core import upload_calls
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.upload_folder import UploadFolder, read_folder
-from sokovan.wire.api.uploads import PART_BYTES_MAX, UploadView
+from sokovan.wire.api.files import PART_BYTES_MAX, UploadView
 
 # Called with the bytes sent so far and the bytes to send.
 Progress = Callable[[int, int], None]

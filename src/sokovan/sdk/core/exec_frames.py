@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from sokovan.sdk.core.calls import sparse
 from sokovan.sdk.core.responses import decoded
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
 from sokovan.wire.api.execution import ExecRequest, Resize
 from sokovan.wire.api.system import ProblemView
+from sokovan.wire.plain_codec import encoded
 
 # An empty frame ends the input: a chunk of input is never empty.
 END_OF_INPUT = b""
@@ -37,12 +36,12 @@ def opening(command: Sequence[str], terminal: Terminal | None) -> str:
     request = ExecRequest(command=list(command))
     if terminal is not None:
         request = replace(request, terminal=True, rows=terminal.rows, columns=terminal.columns)
-    return msgspec.json.encode(sparse(request)).decode()
+    return encoded(sparse(request)).decode()
 
 
 def resized(terminal: Terminal) -> str:
     """The frame for a new size."""
-    return msgspec.json.encode(Resize(resize=(terminal.rows, terminal.columns))).decode()
+    return encoded(Resize(resize=(terminal.rows, terminal.columns))).decode()
 
 
 def read(frame: bytes | str) -> bytes | Finished:

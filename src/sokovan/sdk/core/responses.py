@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TypeVar
-
-import msgspec
 
 from sokovan.sdk.core.calls import Call, Nothing
 from sokovan.sdk.errors import ClientProblem, UnexpectedAnswer, api_problem
 from sokovan.wire.api.system import ProblemView
+from sokovan.wire.plain_codec import NotPlain, read_plain
 
 T = TypeVar("T")
 
 PROBLEM_TYPE = "application/problem+json"
 _QUOTED_MAX = 200
+# Longer responses are read faster with msgspec, even if it must be loaded for them.
+_PLAIN_MAX = 256 << 10
 
 
 def interpret(call: Call[T], *, status: int, headers: Mapping[str, str], content: bytes) -> T:
@@ -28,6 +30,13 @@ def interpret(call: Call[T], *, status: int, headers: Mapping[str, str], content
 
 def decoded(content: bytes | str, kind: type[T]) -> T:
     """Decode JSON as an object of this type. Raises UnexpectedAnswer."""
+    if len(content) <= _PLAIN_MAX and "msgspec" not in sys.modules:
+        try:
+            return read_plain(content, kind)  # type: ignore[no-any-return]  # an object of the type
+        except NotPlain:
+            pass  # msgspec says what is wrong, if anything is
+    import msgspec  # noqa: PLC0415  # short responses do not need it
+
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:

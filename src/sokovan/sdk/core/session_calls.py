@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
-import msgspec
-
 from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query, query, sparse
 from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, STOP_PATH, BatchView, StopBody, StopView
 from sokovan.wire.api.sessions import (
@@ -20,6 +18,7 @@ from sokovan.wire.api.sessions import (
     SessionSpecView,
     SessionView,
 )
+from sokovan.wire.plain_codec import encoded
 
 if TYPE_CHECKING:
     from sokovan.wire.api.explanations import PlanView, SessionMetricsView, WaitingView, WhyView
@@ -88,7 +87,7 @@ def submit_many(bodies: Sequence[SessionBody], *, key: str) -> Call[BatchView]:
     return Call(
         method="POST",
         path=BATCH_PATH,
-        content=b"\n".join(msgspec.json.encode(sparse(body)) for body in bodies),
+        content=b"\n".join(encoded(sparse(body)) for body in bodies),
         headers={KEY_HEADER: key, "Content-Type": LINES_MEDIA},
         answer=BatchView,
     )
@@ -134,7 +133,7 @@ def stop_many(refs: Sequence[str], *, forced: bool = False) -> Call[StopView]:
     return Call(
         method="POST",
         path=STOP_PATH,
-        content=b"\n".join(msgspec.json.encode(StopBody(session=ref)) for ref in refs),
+        content=b"\n".join(encoded(StopBody(session=ref)) for ref in refs),
         headers={"Content-Type": LINES_MEDIA},
         answer=StopView,
         query=query({"forced": forced}),

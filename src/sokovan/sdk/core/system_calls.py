@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query
-from sokovan.wire.api.system import AuditChainView, AuditEntryPage, EventView, HealthView, ServerSettingsView
-
-if TYPE_CHECKING:
-    from sokovan.wire.api.tenancy import WhoamiView
+from sokovan.wire.api.system import (
+    AuditChainView,
+    AuditEntryPage,
+    EventView,
+    HealthView,
+    ServerSettingsView,
+    WhoamiView,
+)
 
 
 def whoami() -> Call[WhoamiView]:
     """Get the authenticated user and key."""
-    from sokovan.wire.api.tenancy import WhoamiView  # noqa: PLC0415  # loads lazily
-
     return Call(method="GET", path=api_path("whoami"), answer=WhoamiView)
 
 

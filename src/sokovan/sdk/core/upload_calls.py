@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sokovan.sdk.core.calls import Call, api_path, query
-from sokovan.wire.api.files import CopyBody, CopyView, FileChunk, FilePage
-from sokovan.wire.api.uploads import BlobView, UploadView
+from sokovan.wire.api.files import BlobView, CopyBody, CopyView, FileChunk, FilePage, UploadView
 
 
 def put_blob(digest: str, content: bytes, *, size: int, offset: int) -> Call[BlobView]:

@@ -1,4 +1,4 @@
-"""The HTTP client of the sync SDK, on the standard library.
+"""The HTTP client of the sync SDK, on sockets.
 
 The command line loads it at every start, so that it loads no more than sockets need.
 """
@@ -10,11 +10,11 @@ import select
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from sokovan.sdk.http.exchanges import HttpReply, HttpSocket, MalformedResponse, ServerAddress
 from sokovan.sdk.http.requests import HttpFailure, HttpRequest
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # One per thread that uses the client at the same time, within reason.
 KEPT_MAX = 16
-_PIECE = 64 << 10
 
 
 class HttpResponse(Protocol):
@@ -78,7 +77,7 @@ class SocketTransport:
     def __init__(self, url: str, *, proxies: bool, ca: str = "") -> None:
         self._url, self._proxies, self._ca = url, proxies, ca
         self._route: Route | None = None
-        self._kept: list[HTTPConnection] = []
+        self._kept: list[HttpSocket] = []
         self._lock = threading.Lock()
 
     @contextmanager
@@ -87,14 +86,13 @@ class SocketTransport:
         route, connection = self._connection(request)
         keep = False
         try:
-            connection.sock.settimeout(request.read_s)
+            connection.socket.settimeout(request.read_s)
             # A tunnel passes the password of the proxy to the proxy only.
-            headers = {**request.headers, **(route.headers if route.tunnel is None else {})}
-            connection.request(request.method, route.prefix + request.target, body=request.content, headers=headers)
-            response = connection.getresponse()
-            yield _Response(response)
-            keep = response.isclosed() and not response.will_close
-        except (OSError, HTTPException) as error:
+            headers = {**request.headers, **(route.headers if route.address.tunnel is None else {})}
+            reply = connection.send(request.method, route.prefix + request.target, headers, request.content)
+            yield _Response(reply)
+            keep = reply.may_continue
+        except (OSError, MalformedResponse) as error:
             raise HttpFailure(error, sent=True, slow=isinstance(error, TimeoutError)) from error
         finally:
             self._put_back(connection, keep=keep)
@@ -106,7 +104,7 @@ class SocketTransport:
         for connection in kept:
             connection.close()
 
-    def _connection(self, request: HttpRequest) -> tuple[Route, HTTPConnection]:
+    def _connection(self, request: HttpRequest) -> tuple[Route, HttpSocket]:
         """A kept connection, or a new one. Raises HttpFailure."""
         try:
             route = self._route = self._route or route_to(self._url, proxies=self._proxies, ca=self._ca)
@@ -118,13 +116,12 @@ class SocketTransport:
                 if _is_open(connection):
                     return route, connection
                 connection.close()
-            connection = route.connection(request.connect_s)
-            connection.connect()
-        except (OSError, HTTPException, ValueError) as error:
+            connection = HttpSocket(route.address, timeout_s=request.connect_s, proxy_headers=route.headers)
+        except (OSError, MalformedResponse, ValueError) as error:
             raise HttpFailure(error, sent=False, slow=isinstance(error, TimeoutError)) from error
         return route, connection
 
-    def _put_back(self, connection: HTTPConnection, *, keep: bool) -> None:
+    def _put_back(self, connection: HttpSocket, *, keep: bool) -> None:
         with self._lock:
             if keep and len(self._kept) < KEPT_MAX:
                 self._kept.append(connection)
@@ -133,42 +130,30 @@ class SocketTransport:
 
 
 class _Response:
-    """A response of the standard library."""
+    """A response, as text as well."""
 
-    def __init__(self, response: HTTPResponse) -> None:
-        self._response = response
-        self.status_code = response.status
-        self.headers: Mapping[str, str] = response.headers  # type: ignore[assignment]  # has `get`, of any case
+    def __init__(self, reply: HttpReply) -> None:
+        self._reply = reply
+        self.status_code = reply.status_code
+        self.headers: Mapping[str, str] = reply.headers
 
     def read(self) -> bytes:
         """All of the content."""
-        return self._response.read()
+        return self._reply.read()
 
     def iter_text(self) -> Iterator[str]:
         """The content as it arrives, as text."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while content := self._response.read1(_PIECE):
+        for content in self._reply.parts():
             yield decoder.decode(content)
 
 
 class Route(NamedTuple):
     """The address to connect to, and the prefix and headers of each request."""
 
-    host: str
-    port: int
-    context: SSLContext | None = None
-    tunnel: tuple[str, int] | None = None
+    address: ServerAddress
     prefix: str = ""
     headers: Mapping[str, str] = MappingProxyType({})
-
-    def connection(self, timeout_s: float) -> HTTPConnection:
-        """A connection that is not open yet."""
-        if self.context is None:
-            return HTTPConnection(self.host, self.port, timeout=timeout_s)
-        connection = HTTPSConnection(self.host, self.port, timeout=timeout_s, context=self.context)
-        if self.tunnel is not None:
-            connection.set_tunnel(*self.tunnel, headers=dict(self.headers))
-        return connection
 
 
 def route_to(url: str, *, proxies: bool, ca: str = "") -> Route:
@@ -179,14 +164,13 @@ def route_to(url: str, *, proxies: bool, ca: str = "") -> Route:
     context = certificates(ca) if secure else None
     proxy = _proxy(parts) if proxies else None
     if proxy is None:
-        return Route(host, port, context, prefix=path)
+        return Route(ServerAddress(host, port, context), prefix=path)
     if proxy.scheme != "http":
         raise ValueError(f"the proxy {proxy.scheme}://{proxy.hostname} is not supported; use one at http://")
-    headers = _credentials(proxy)
-    way = Route(proxy.hostname or "", proxy.port or 80, context, headers=headers)
+    place, headers = (proxy.hostname or "", proxy.port or 80), _credentials(proxy)
     if secure:
-        return way._replace(tunnel=(host, port), prefix=path)
-    return way._replace(prefix=f"{parts.scheme}://{parts.netloc}{path}")
+        return Route(ServerAddress(*place, context, (host, port)), path, headers)
+    return Route(ServerAddress(*place), f"{parts.scheme}://{parts.netloc}{path}", headers)
 
 
 def certificates(ca: str) -> SSLContext:
@@ -220,10 +204,8 @@ def _credentials(proxy: SplitResult) -> Mapping[str, str]:
     return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
 
-def _is_open(connection: HTTPConnection) -> bool:
+def _is_open(connection: HttpSocket) -> bool:
     """Whether the server has neither closed a kept connection nor sent something unasked."""
-    if connection.sock is None:
-        return False
     poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
+    poll.register(connection.socket, select.POLLIN)
     return not poll.poll(0)

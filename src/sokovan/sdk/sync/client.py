@@ -27,13 +27,12 @@ from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.handle import SessionHandle
 from sokovan.sdk.sync.sessions import Kernels, Sessions
 from sokovan.wire.api.sessions import RunOptions
-from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
+from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView, WhoamiView
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.files import Files
     from sokovan.sdk.sync.uploads import Uploads
     from sokovan.wire.api.sessions import SessionBody
-    from sokovan.wire.api.tenancy import WhoamiView
 
 
 class Client(Catalogs):

@@ -11,7 +11,7 @@ from sokovan.sdk.core import deployment_calls
 from sokovan.sdk.core.deployment_calls import DeploymentListOptions
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.core.retries import ONCE
-from sokovan.sdk.core.streams.followers import ChatFollower
+from sokovan.sdk.core.streams.chats import ChatFollower
 from sokovan.sdk.errors import StillWaiting
 from sokovan.sdk.sync.connection import Connection
 from sokovan.sdk.sync.routes import Routes

@@ -1,4 +1,4 @@
-"""JSON types of the files of sessions."""
+"""JSON types of uploads, and of the files of sessions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from sokovan.wire.api.bodies import StrictBody
 
 # The most bytes of a file in one response.
 READ_BYTES_MAX = 512 << 10
+# The most bytes of a blob in one request.
+PART_BYTES_MAX = 512 << 10
 # Paths with this first part are below the folder whose files are kept after the end.
 OUTPUT = "output"
 
@@ -80,3 +82,22 @@ class CopyView:
 
     done: bool
     path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobView:
+    """A blob of an upload: `received` is how many of its bytes the server has."""
+
+    digest: str
+    size: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadView:
+    """An upload; it is complete, and sessions may use it, if no blob is missing."""
+
+    id: str
+    files: int
+    bytes: int
+    missing: list[str]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from sokovan.wire.api.bodies import Amount, StrictBody
-from sokovan.wire.api.explanations import EvictionView
+from sokovan.wire.api.evictions import EvictionView
 
 SessionType = Literal["interactive", "batch", "inference", "system"]
 # The default seconds between the request to stop and the forced end.

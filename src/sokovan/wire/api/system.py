@@ -1,4 +1,4 @@
-"""JSON types of errors, events, health and settings."""
+"""JSON types of errors, events, the caller, health and settings."""
 
 from __future__ import annotations
 
@@ -53,6 +53,24 @@ class EventView:
     at: str
     count: int = 0
     sessions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhoamiView:
+    """The authenticated caller.
+
+    `machine` marks the files that the agents of an embedded server see: equal for a client
+    of the same user on the same machine, and empty for any other server. Sessions of the
+    caller may work in folders of agents beneath `folders`; `/` is on a system with one user.
+    """
+
+    user: str
+    role: str
+    domain: str
+    groups: list[str]
+    access_key: str
+    machine: str = ""
+    folders: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

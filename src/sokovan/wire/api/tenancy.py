@@ -172,24 +172,6 @@ class PolicyPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhoamiView:
-    """The authenticated caller.
-
-    `machine` marks the files that the agents of an embedded server see: equal for a client
-    of the same user on the same machine, and empty for any other server. Sessions of the
-    caller may work in folders of agents beneath `folders`; `/` is on a system with one user.
-    """
-
-    user: str
-    role: str
-    domain: str
-    groups: list[str]
-    access_key: str
-    machine: str = ""
-    folders: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageView:
     """Past usage of a user, group or queue in a scaling group, decayed to now.
 

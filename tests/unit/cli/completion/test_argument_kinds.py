@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cyclopts import App
 
-from sokovan.cli.app import make_app
+from sokovan.cli.app import arguments_of
 from sokovan.cli.command_table import COMMANDS, first_words
 from sokovan.cli.completion.argument_kinds import (
     ARGUMENT_KINDS,
@@ -25,17 +24,9 @@ _NEW = {
 }
 
 
-def takes_arguments(app: App, command: str) -> bool:
-    """Whether the parser takes positional arguments after a command."""
-    for word in command.split():
-        app = app[word]
-    return any(one.index is not None for one in app.assemble_argument_collection(parse_docstring=False))
-
-
 @pytest.mark.slow
 def test_every_command_with_arguments_has_a_kind_for_them() -> None:
-    app = make_app()
-    assert {command for command in COMMANDS if takes_arguments(app, command)} - _NEW == set(ARGUMENT_KINDS)
+    assert {command for command in COMMANDS if arguments_of(command).positionals} - _NEW == set(ARGUMENT_KINDS)
     assert set(ARGUMENT_KINDS) >= REPEATED
 
 

@@ -125,4 +125,4 @@ def test_static_candidates_load_no_client(typed: str) -> None:
     )
     loaded = set(done.stdout.splitlines()[-1].split())
     assert loaded & {"httpx2", "asyncio", "yaml", "numpy"} == set()
-    assert ("cyclopts" in loaded) == ("-o" in typed)
+    assert ("sokovan.cli.app" in loaded) == ("-o" in typed)

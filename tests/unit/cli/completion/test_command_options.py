@@ -1,4 +1,4 @@
-"""The options of a command, from the parser."""
+"""The options of a command, from its signature."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_flag_takes_no_value() -> None:
     assert not options["--help"].takes_value
 
 
-def test_choices_are_the_parsers() -> None:
+def test_choices_are_those_of_the_type() -> None:
     assert command_options("run")["--on-agent-lost"].choices == ("end", "requeue")
     assert command_options("run")["--name"].choices == ()
 

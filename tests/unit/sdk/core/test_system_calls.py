@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sokovan.sdk.core import system_calls as calls
-from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView
-from sokovan.wire.api.tenancy import WhoamiView
+from sokovan.wire.api.system import EventView, HealthView, ServerSettingsView, WhoamiView
 
 
 def test_each_has_its_path_and_its_answer() -> None:

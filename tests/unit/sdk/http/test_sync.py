@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -203,12 +203,69 @@ def test_threads_share_a_client() -> None:
     assert found == [b"hi"] * 4
 
 
+@contextmanager
+def tls_server(folder: Path, *, behind: bool = False) -> Iterator[tuple[int, str, list[str]]]:
+    """The port of a server with TLS, its authority, and the requests that it got; `behind` a proxy."""
+    authority = CertificateAuthority(folder, SystemClock())
+    context, requests = authority.serving(("127.0.0.1",), "api.pem"), list[str]()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            plain, _ = listener.accept()
+            if behind:
+                requests.append(_whole_request(plain).decode())
+                plain.sendall(b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
+            # A client that does not trust the authority ends the handshake.
+            with suppress(ssl.SSLError), context.wrap_socket(plain, server_side=True) as connection:
+                while request := _whole_request(connection):
+                    requests.append(request.decode())
+                    connection.sendall(OK)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], str(folder / "authority.pem"), requests
+        thread.join(LIMIT_S)
+
+
+def test_requests_over_tls_share_a_connection(tmp_path: Path) -> None:
+    with tls_server(tmp_path / "tls") as (port, authority, requests):
+        client = Http(f"https://127.0.0.1:{port}", proxies=False, ca=authority)
+        assert [read(client, request()), read(client, request(content=b"body"))] == [b"hi", b"hi"]
+        client.close()
+    assert [one.splitlines()[0] for one in requests] == ["GET /x HTTP/1.1", "POST /x HTTP/1.1"]
+    assert f"Host: 127.0.0.1:{port}" in requests[0]
+
+
+def test_a_tunnel_leads_to_a_server_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    with tls_server(tmp_path / "tls", behind=True) as (port, authority, requests):
+        monkeypatch.setenv("https_proxy", f"http://ada:secret@127.0.0.1:{port}")
+        client = Http("https://127.0.0.1:9999", proxies=True, ca=authority)
+        assert read(client, request()) == b"hi"
+        client.close()
+    assert requests[0].startswith("CONNECT 127.0.0.1:9999 HTTP/1.1\r\n")
+    assert "Proxy-Authorization: Basic YWRhOnNlY3JldA==" in requests[0]
+    assert "Proxy-Authorization" not in requests[1]
+    assert "Host: 127.0.0.1:9999" in requests[1]
+
+
+def test_a_server_of_another_authority_gets_nothing(tmp_path: Path) -> None:
+    other = CertificateAuthority(tmp_path / "other", SystemClock())
+    assert other is not None
+    with tls_server(tmp_path / "tls") as (port, _, requests):
+        client = Http(f"https://127.0.0.1:{port}", proxies=False, ca=str(tmp_path / "other" / "authority.pem"))
+        with pytest.raises(HttpFailure, match="certificate") as caught:
+            read(client, request())
+        client.close()
+    assert (caught.value.sent, requests) == (False, [])
+
+
 @pytest.mark.slow
 def test_certificates_are_verified() -> None:
-    context = route_to("https://sokovan.test", proxies=False).context
+    context = route_to("https://sokovan.test", proxies=False).address.context
     assert context is not None
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    assert route_to("http://sokovan.test", proxies=False).context is None
+    assert route_to("http://sokovan.test", proxies=False).address.context is None
 
 
 def test_an_authority_of_its_own_replaces_those_of_the_system(tmp_path: Path) -> None:

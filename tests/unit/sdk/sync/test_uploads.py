@@ -12,7 +12,7 @@ import pytest
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.sync.client import Client
 from sokovan.sdk.upload_folder import read_folder
-from sokovan.wire.api.uploads import PART_BYTES_MAX
+from sokovan.wire.api.files import PART_BYTES_MAX
 from tests.unit.sdk.fake_server import HandlerTransport
 
 

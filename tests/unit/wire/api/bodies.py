@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from sokovan.wire.plain_codec import read_plain
+
 T = TypeVar("T")
 
 
@@ -16,6 +18,7 @@ def read_by_both(kind: type[T], document: dict[str, Any]) -> T:
     by_server = TypeAdapter(kind).validate_python(document)
     by_client = msgspec.convert(document, kind)
     assert by_server == by_client
+    assert by_client == read_plain(msgspec.json.encode(document), kind)  # as the command line reads it
     return by_server
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from sokovan.cli import formatting
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.catalog.catalog_actions import list_all, remove_named, show_named
 from sokovan.cli.commands.catalog.catalog_options import read_amounts
 from sokovan.cli.commands.options import (

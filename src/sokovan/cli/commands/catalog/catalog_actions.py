@@ -10,8 +10,9 @@ from sokovan.cli.commands.options import OutputOptions, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
-from sokovan.cli.rendering import Column, plain, show_all, show_one
+from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.errors import NotFound
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.command_table import COMMANDS
 from sokovan.cli.commands.catalog.catalog_actions import list_all, remove_named, show_named, stored_or_new
 from sokovan.cli.commands.catalog.catalog_nouns import CATALOG, CatalogNoun

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import NONE, amount, or_none

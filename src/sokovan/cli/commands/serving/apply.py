@@ -7,17 +7,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions, Flag
 from sokovan.cli.commands.serving.revision_options import with_local_files
 from sokovan.cli.commands.sessions.session_options import read_text_file
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import plain
 from sokovan.sdk.errors import ApiProblem, ClientProblem
 from sokovan.sdk.preferences import with_defaults
 from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.settings import ClientSettings

@@ -6,8 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Group, Parameter
-
+from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.commands.options import (
     DEFAULT_ACTION,
     TABLE_OUTPUT,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from sokovan.wire.api.deployments import DeploymentView, DeploymentWhyView, ReplicaWhyView
 
 ROLLING_BACK = "rolling_back"
-ROLLOUT = Group("Rollout options", sort_key=30)
+ROLLOUT = OptionGroup("Rollout options", sort_key=30)
 Detach = Annotated[bool, Parameter(name=["--detach", "-d"], negative=(), help="Do not wait until it is done.")]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_tables import history_columns
 from sokovan.cli.exit_codes import OK

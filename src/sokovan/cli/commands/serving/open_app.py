@@ -9,8 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.commands.serving.browser_gate import (
     HEAD_BYTES_MAX,

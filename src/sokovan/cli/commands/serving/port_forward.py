@@ -8,8 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status

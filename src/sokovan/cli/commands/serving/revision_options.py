@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Group, Parameter
-
+from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.commands.options import name_values
 from sokovan.cli.commands.sessions.session_options import SecretValues, read_text_file
 from sokovan.sdk.errors import InvalidSetting
@@ -19,7 +18,7 @@ from sokovan.wire.api.sessions import MountBody, SessionBody
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
-REPLICA = Group("Replica options", sort_key=20)
+REPLICA = OptionGroup("Replica options", sort_key=20)
 TOY, CUSTOM, LLAMA_CPP, DEFAULT_ENGINE = "toy", "custom", "llama-cpp", "vllm"
 
 

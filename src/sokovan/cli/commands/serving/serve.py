@@ -6,14 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Group, Parameter
-
+from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.serving.deployment_tables import progress
 from sokovan.cli.commands.serving.revision_options import NO_REVISION, TOY, RevisionFlags
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import plain
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import ClientProblem, InvalidSetting
 from sokovan.sdk.preferences import with_defaults
@@ -26,12 +24,13 @@ from sokovan.wire.api.deployments import (
     ScalingBody,
 )
 from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.settings import ClientSettings
     from sokovan.sdk.sync.client import Client
 
-DEPLOYMENT = Group("Deployment options", sort_key=10)
+DEPLOYMENT = OptionGroup("Deployment options", sort_key=10)
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from sokovan.cli import formatting
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, TABLE_OUTPUT, OutputOptions, ServerOptions, Yes
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import or_none

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.commands.sessions.terminal import forward_streams, terminal_size
 from sokovan.cli.errors import ClientFailure

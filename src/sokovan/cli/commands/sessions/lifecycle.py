@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, TABLE_OUTPUT, ActionOptions, Flag, OutputOptions, Yes
 from sokovan.cli.commands.sessions.session_tables import (
     KERNEL_HEADINGS,

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, Flag, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_bytes, print_status

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_tables import Listed, listed_columns
 from sokovan.cli.exit_codes import OK

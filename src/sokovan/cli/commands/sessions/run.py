@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.sessions.attach import AttachedSession
 from sokovan.cli.commands.sessions.session_options import NO_FLAGS, RequestedSession, SessionFlags
@@ -17,9 +16,9 @@ from sokovan.cli.commands.uploads import folder_of, with_folder
 from sokovan.cli.errors import ClientFailure
 from sokovan.cli.exit_codes import FAILED, OK, USAGE, WAITING, exit_code_of
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import plain
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, ServerFailed
+from sokovan.wire.plain_codec import plain
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client

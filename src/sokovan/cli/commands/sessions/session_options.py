@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from cyclopts import Group, Parameter
-
+from sokovan.cli.arguments.parameters import OptionGroup, Parameter
 from sokovan.cli.commands.options import name_values
 from sokovan.sdk.errors import ApiProblem, InvalidSetting, InvalidSpecFile
 from sokovan.sdk.preferences import with_defaults
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 FILE_MAX = 1024 * 1024
 SPLIT_HINT = "split it into several files; programs and data do not belong in it: bring them with --upload FOLDER"
 STANDARD_INPUT = "/dev/stdin"
-SESSION = Group("Session options", sort_key=10)
+SESSION = OptionGroup("Session options", sort_key=10)
 
 
 @dataclass(frozen=True, slots=True)

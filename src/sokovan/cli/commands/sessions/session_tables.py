@@ -20,7 +20,8 @@ from sokovan.wire.api.sessions import (
 )
 
 if TYPE_CHECKING:
-    from sokovan.wire.api.explanations import CheckView, EvictionCostView, EvictionView, VictimView
+    from sokovan.wire.api.evictions import EvictionCostView, EvictionView
+    from sokovan.wire.api.explanations import CheckView, VictimView
 
 _AGENTS_SHOWN = 2
 _NOTE_MAX = 60

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions, Flag
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from sokovan.cli import formatting
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.commands.sessions.session_tables import check_table, funnel_line, indented, victim_lines
 from sokovan.cli.exit_codes import OK

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from sokovan.sdk.core import deployment_calls, session_calls, system_calls
+from sokovan.sdk.core import session_calls, system_calls
 from sokovan.sdk.core.calls import Call
 from sokovan.sdk.core.responses import decoded
 from sokovan.sdk.core.states import is_final
 from sokovan.sdk.core.streams.server_events import ServerEvent
 from sokovan.sdk.errors import UnexpectedAnswer, api_problem
-from sokovan.wire.api.deployments import ChatBody, ChatPart
 from sokovan.wire.api.sessions import LogChunk, SessionView
 from sokovan.wire.api.system import EventView, ProblemView
 
@@ -51,7 +50,7 @@ class SessionFollower:
         """The session, if it changed."""
         if event.is_keep_alive:
             return None
-        view, last = decoded(_text(event), SessionView), self._last
+        view, last = decoded(text_of(event), SessionView), self._last
         # A reason may change without the version; older versions were seen already.
         if last is not None and (view == last or view.version < last.version):
             return None
@@ -118,7 +117,7 @@ class LogFollower:
         """The part of a chunk after the offset reached so far."""
         if event.is_keep_alive:
             return None
-        chunk = decoded(_text(event), LogChunk)
+        chunk = decoded(text_of(event), LogChunk)
         (self._ended.add if chunk.end else self._ended.discard)(chunk.kernel)
         try:
             content = base64.b64decode(chunk.data, validate=True)
@@ -158,40 +157,17 @@ class EventFollower:
         self._seen = event.place or self._seen
         if self._fresh or event.name == RESYNC:
             self._fresh = False
-            _text(event)
+            text_of(event)
             return MISSED
-        return None if event.is_keep_alive else decoded(_text(event), EventView)
+        return None if event.is_keep_alive else decoded(text_of(event), EventView)
 
     def is_over(self) -> bool:
         """Never."""
         return False
 
 
-class ChatFollower:
-    """Follows one answer of a model."""
-
-    def __init__(self, ref: str, body: ChatBody) -> None:
-        self._ref, self._body = ref, body
-        self._over = False
-
-    def call(self) -> Call[object]:
-        """The request of the answer."""
-        return deployment_calls.chat(self._ref, self._body)
-
-    def accept(self, event: ServerEvent) -> str | None:
-        """The text of a part."""
-        if event.is_keep_alive:
-            return None
-        part = decoded(_text(event), ChatPart)
-        self._over = self._over or part.end
-        return part.text or None
-
-    def is_over(self) -> bool:
-        """Whether the answer is complete."""
-        return self._over
-
-
-def _text(event: ServerEvent) -> str:
+def text_of(event: ServerEvent) -> str:
+    """The text of an event. Raises the problem that it describes."""
     if event.name == PROBLEM:
         raise api_problem(decoded(event.text, ProblemView))
     return event.text

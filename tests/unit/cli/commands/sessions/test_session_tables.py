@@ -19,7 +19,8 @@ from sokovan.cli.commands.sessions.session_tables import (
     session_fields,
     victim_lines,
 )
-from sokovan.wire.api.explanations import CheckView, EvictionView, VictimView
+from sokovan.wire.api.evictions import EvictionView
+from sokovan.wire.api.explanations import CheckView, VictimView
 from sokovan.wire.api.sessions import HistoryLine, PartitionBody, SessionView
 from tests.unit.sdk.views import KERNEL, ended, pending, session
 

@@ -1,0 +1,1 @@
+"""Arguments of commands: declared by signatures, read, and shown as help."""
