@@ -485,6 +485,7 @@ export interface EvictionView {
   rule: string;
   cost: EvictionCostView | null;
   next_best: EvictionCostView | null;
+  for_booking: string;
 }
 
 /** A session that would lose kernels, without id and name if another user's. */
@@ -580,6 +581,29 @@ export interface SessionMetricsView {
   status: string;
   size: number;
   items: KernelUseView[];
+}
+
+/** A session that leaves the agents of a booking, or was evicted from them. */
+export interface BookingEvictionView {
+  session: string;
+  name: string;
+  user: string;
+  kernels: number;
+  whole: boolean;
+  notice_at: string;
+  ends_by: string;
+  then: string;
+  evicted: boolean;
+  ended_at: string | null;
+  lost_slot_s: number | null;
+}
+
+/** A booking with its agents, the sessions that leave for it unless they end before, and those that were evicted. */
+export interface BookingEvictionsView {
+  booking: string;
+  agents: string[];
+  planned: BookingEvictionView[];
+  evicted: BookingEvictionView[];
 }
 
 /** A session that an agent could not start; whose it was is for administrators. */
@@ -897,6 +921,7 @@ export interface BookingBody {
   queues?: string[];
   release_unused_s?: number;
   slots?: Record<string, number | string> | null;
+  return_s?: number | null;
 }
 
 /** All bookings. */

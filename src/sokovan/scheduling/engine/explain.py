@@ -77,6 +77,10 @@ class Explainer:
             summary = f"{pending.placed} of {kernels} kernels placed on {agents} agents"
         if pending.loan_s is not None:
             summary += f", on loan from queue {pending.node.name}, which has it back within {pending.loan_s} s"
+        calendar = self._context.calendar
+        for booking in () if calendar is None else calendar.lenders(pending.session, pending.agents):
+            begins = seconds(booking.from_ms - self._now_ms)
+            summary += f", lent by booking {booking.name}, which begins in {begins} and evicts it before"
         if pending.batches and pending.reason is not None:
             summary += f", {pending.waiting} wait: {self._cause(pending, pending.reason)[1]}"
         return Verdict(

@@ -77,8 +77,8 @@ class EvictionView:
     `lost_slot_s` counts from the last checkpoint that was `reported`, of `step`, or from the start, to
     the end; until `ended_at` it is an estimate. With `saves_every_s` it counts from the last save;
     `completed`: it had ended before the notice. Another user's `for_session` is empty.
-    By `rule` (priority, share, loan, move) it could be evicted; `cost` is that of all victims of the taker,
-    `next_best` that of the next best set, if one was compared.
+    By `rule` (priority, share, loan, move, booking) it could be evicted; `cost` is that of all victims of the taker,
+    `next_best` that of the next best set, if one was compared. One `for_booking` is for no session.
     """
 
     number: int
@@ -98,6 +98,7 @@ class EvictionView:
     rule: str = ""
     cost: EvictionCostView | None = None
     next_best: EvictionCostView | None = None
+    for_booking: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,3 +223,35 @@ class SessionMetricsView:
     status: str
     size: int
     items: list[KernelUseView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingEvictionView:
+    """A session that leaves the agents of a booking, or was evicted from them.
+
+    Of its kernels so many, all if `whole`, get their notice at `notice_at` and end by `ends_by`. `then` is
+    `requeue`, `shrink` (it goes on with fewer kernels) or `end`. Once it was evicted, `lost_slot_s` are its lost
+    slot seconds, to the end of the kernels at `ended_at`, or to the notice until then.
+    """
+
+    session: str
+    name: str
+    user: str
+    kernels: int
+    whole: bool
+    notice_at: str
+    ends_by: str
+    then: str
+    evicted: bool = False
+    ended_at: str | None = None
+    lost_slot_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingEvictionsView:
+    """A booking with its agents, the sessions that leave for it unless they end before, and those that were evicted."""
+
+    booking: str
+    agents: list[str]
+    planned: list[BookingEvictionView]
+    evicted: list[BookingEvictionView]

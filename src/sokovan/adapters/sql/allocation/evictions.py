@@ -1,17 +1,21 @@
 """Commits the evictions of a plan: verified again, in one transaction.
 
 The evictions for one taker are committed together or not at all. Their kernels end with a
-proof, which frees their slots; until then the taker has a reservation.
+proof, which frees their slots; until then the taker has a reservation. What a booking evicts is
+committed session by session: its agents are kept free for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.catalog import item_of
+from sokovan.adapters.sql.repositories.catalog_locks import lock_to_rely_on
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     KernelRow,
     SessionRow,
@@ -20,11 +24,14 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_records,
 )
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
+from sokovan.adapters.sql.schema.tables import AGENTS, BOOKINGS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
 from sokovan.domain.lifecycle.eviction import (
+    BOOKING,
+    BOOKING_LEAD_MS,
     CONSOLIDATE,
     PREEMPT,
     RECEIPTS_MAX,
@@ -40,15 +47,27 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change
 from sokovan.domain.session import EndPolicy, SessionSpec
 from sokovan.ports.snapshots import RecordedPlan
-from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
-from sokovan.scheduling.snapshot import Reservation, workload_of
+from sokovan.scheduling.snapshot import Reservation, gang_holds, loss_slots, workload_of
 
 WHO = "scheduler"
 # The reasons in the histories of the evicted, by action.
-REASONS = {PREEMPT: "preempted", RECLAIM: "reclaimed", CONSOLIDATE: "moved"}
+REASONS = {PREEMPT: "preempted", RECLAIM: "reclaimed", CONSOLIDATE: "moved", BOOKING: "booked"}
 _LISTED_MAX = 5
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
+# A booking also evicts what is starting on its agents.
+_ON_AGENTS = frozenset(SessionStatus(status.value) for status in ALIVE)
+
+
+class _Taker(NamedTuple):
+    """The session or the booking that kernels are evicted for."""
+
+    session: SessionSpec | None = None
+    booking: str = ""
+
+    def named_to(self, reader: SessionSpec) -> str:
+        """Its name in the history of a session; every user may know the names of bookings."""
+        return f"booking {self.booking}" if self.session is None else _named(self.session, reader)
 
 
 @dataclass(slots=True)
@@ -102,19 +121,24 @@ class _Victim:
 
 @dataclass(slots=True)
 class _Locked:
-    """The locked rows of a plan's takers and victims."""
+    """The locked rows of a plan's takers and victims, and the bookings that others are evicted for."""
 
     sessions: Mapping[str, SessionRow]
     specs: Mapping[str, SessionSpec]
     schedulable: frozenset[str]
+    bookings: Mapping[str, Booking]
 
 
 async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
     """Evict kernels for every taker of the plan whose victims are as they were."""
     by_taker: dict[SessionId, list[Eviction]] = {}
+    by_victim: dict[SessionId, list[Eviction]] = {}  # of bookings
     evictions = [*plan.evictions, *plan.moved_kernels()]
     for eviction in evictions:
-        by_taker.setdefault(eviction.for_session, []).append(eviction)
+        if eviction.for_booking:
+            by_victim.setdefault(eviction.session_id, []).append(eviction)
+        else:
+            by_taker.setdefault(eviction.for_session, []).append(eviction)
     reserved = {one.session_id: one for one in plan.reservations if one.session_id in by_taker}
     locked = await _lock(transaction, evictions, reserved)
     transitions = Transitions(transaction, Change(WHO, Cause.COORDINATOR))
@@ -128,24 +152,34 @@ async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
             refused[taker] = problem
             continue
         for victim in victims.values():
-            _evict(transitions, victim, locked.specs[taker])
+            _evict(transitions, victim, _Taker(locked.specs[taker]))
             changed[victim.session.session_id] = victim.session
         notes[taker] = Change(
             WHO, Cause.COORDINATOR, TOOK_ROOM, _receipt_text(list(victims.values()), locked.specs[taker])
         )
+    spared: dict[SessionId, str] = {}
+    for session_id, some in by_victim.items():
+        victims = _victims(locked, some)
+        problem = _booking_problem(locked, some, transaction.now_ms) or _victim_problem(some, victims)
+        if problem:
+            spared[session_id] = problem
+            continue
+        _evict(transitions, victims[session_id], _Taker(booking=some[0].for_booking))
+        changed[session_id] = victims[session_id].session
     if changed:
         await transitions.write()
     for taker, change in notes.items():
         await history.note(transaction, SESSION, SESSIONS, ids=[taker], change=change)
     records = await transitions.records(list(changed.values())) if changed else []
-    return RecordedPlan(tuple(records), refused)
+    return RecordedPlan(tuple(records), refused, spared)
 
 
 async def _lock(
     transaction: Transaction, evictions: Sequence[Eviction], reserved: Mapping[SessionId, Reservation]
 ) -> _Locked:
-    """Lock takers and victims by id; read the agents that takers are to start on."""
-    ids = sorted({*(one.session_id for one in evictions), *(one.for_session for one in evictions)})
+    """Lock takers and victims by id, then bookings; read the agents that takers are to start on."""
+    takers = (one.for_session for one in evictions if not one.for_booking)
+    ids = sorted({*(one.session_id for one in evictions), *takers})
     chosen = chosen_by_id(transaction.postgresql)
     records = {one.session_id: one for one in await read_records(transaction, chosen, bound_ids(transaction, ids))}
     sessions = await lock_sessions(transaction, ids, known=records, wanted=None)
@@ -156,7 +190,15 @@ async def _lock(
         bound_ids(transaction, agents),
     )
     schedulable = frozenset(row.agent_id for row in found if row.status in SCHEDULABLE)
-    return _Locked(sessions, {one: record.spec for one, record in records.items()}, schedulable)
+    bookings = await _bookings(transaction) if any(one.for_booking for one in evictions) else {}
+    return _Locked(sessions, {one: record.spec for one, record in records.items()}, schedulable, bookings)
+
+
+async def _bookings(transaction: Transaction) -> Mapping[str, Booking]:
+    """The bookings by name, as they stay until the commit."""
+    await lock_to_rely_on(transaction, BOOKINGS)
+    rows = await transaction.fetch(sa.select(BOOKINGS.c.name, BOOKINGS.c.body))
+    return {row.name: item_of(Booking, row.body) for row in rows}
 
 
 def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, _Victim]:
@@ -164,7 +206,9 @@ def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, 
     found: dict[SessionId, _Victim] = {}
     for one in evictions:
         session = locked.sessions.get(one.session_id)
-        if session is None or session.goal is not Goal.RUN or session.status is not SessionStatus.RUNNING:
+        if session is None or session.goal is not Goal.RUN:
+            continue
+        if session.status not in (_ON_AGENTS if one.for_booking else {SessionStatus.RUNNING}):
             continue
         victim = found.setdefault(one.session_id, _Victim(session, locked.specs[one.session_id], [], one))
         kernel = session.kernels.get(one.kernel_id)
@@ -191,6 +235,19 @@ def _problem(locked: _Locked, taker: SessionId, reservation: Reservation | None)
     return ""
 
 
+def _booking_problem(locked: _Locked, evictions: Sequence[Eviction], now_ms: int) -> str:
+    """Why a session need not leave for a booking any more; empty if it has to."""
+    first = evictions[0]
+    booking = locked.bookings.get(first.for_booking)
+    if booking is None or booking.to_ms <= now_ms:
+        return f"booking {first.for_booking} was removed, or has ended"
+    if now_ms + (first.notice_ms or 0) + BOOKING_LEAD_MS < booking.from_ms:
+        return f"booking {booking.name} begins later now"
+    if booking.hypernode is None and not any(one.agent_id in booking.agents for one in evictions):
+        return f"booking {booking.name} has other agents now"
+    return ""
+
+
 def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _Victim]) -> str:
     """Why these victims may not be evicted any more; empty if they may."""
     chosen = {kernel.kernel_id for victim in victims.values() for kernel in victim.kernels}
@@ -205,7 +262,7 @@ def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _
     return ""
 
 
-def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> None:
+def _evict(transitions: Transitions, victim: _Victim, taker: _Taker) -> None:
     session, whole = victim.session, victim.whole
     moves = victim.action == CONSOLIDATE
     returns = not whole or victim.spec.returns or moves
@@ -214,7 +271,7 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
     why = choice_text(victim.first.rule, victim.first.cost, victim.first.runner_up)
     detail = "; ".join(
-        part for part in (f"{count} running kernels make room for {_named(taker, victim.spec)}", fate, why) if part
+        part for part in (f"{count} running kernels make room for {taker.named_to(victim.spec)}", fate, why) if part
     )
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
     receipt = _receipt(transitions.transaction.now_ms, victim, taker, returns=returns)
@@ -227,8 +284,8 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     transitions.settle(session, trigger)
 
 
-def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool) -> EvictionReceipt:
-    session = victim.session
+def _receipt(now_ms: int, victim: _Victim, taker: _Taker, *, returns: bool) -> EvictionReceipt:
+    session, asks = victim.session, taker.session
     ran = returns and all(kernel.status is KernelStatus.RUNNING for kernel in victim.kernels)
     saved, start_ms, every_s = session.checkpoint, session.since_ms, victim.spec.checkpoint_s
     said_ms = start_ms if every_s is None else max(start_ms, now_ms - every_s * 1000)
@@ -237,9 +294,9 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool)
         number=session.evictions[-1].number + 1 if session.evictions else 1,
         attempt=max(kernel.attempt for kernel in victim.kernels),
         at_ms=now_ms,
-        for_session=taker.session_id,
-        for_user=taker.owner.user,
-        for_name=taker.name,
+        for_session=SessionId("") if asks is None else asks.session_id,
+        for_user="" if asks is None else asks.owner.user,
+        for_name="" if asks is None else asks.name,
         action=victim.action,
         kernels=len(victim.kernels),
         whole=victim.whole,
@@ -252,6 +309,7 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool)
         rule=victim.first.rule,
         cost=victim.first.cost,
         runner_up=victim.first.runner_up,
+        for_booking=taker.booking,
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from sokovan.domain.session import Partition
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
 from tests.unit.scheduling.little_cluster import kernel, session
 

@@ -1,0 +1,153 @@
+"""Sessions on booked agents: those that leave for a booking, and those that were evicted for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from sokovan.domain.cluster.booking import AgentUse, Booking
+from sokovan.domain.errors import ObjectNotFound
+from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS, EvictionReceipt
+from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KERNEL, KernelStatus
+from sokovan.domain.lifecycle.session import SESSION, SessionStatus
+from sokovan.domain.records import SessionRecord
+from sokovan.domain.session import EndPolicy
+from sokovan.orchestrator.topology_changes import TopologyState, topology_state
+from sokovan.ports.repositories.sessions import PAGE, SessionFilter
+from sokovan.ports.storage import UnitOfWork
+from sokovan.scheduling.engine.timing.booking_evictions import Departure, departure, gone_by, running_kernels
+from sokovan.scheduling.snapshot import SessionWorkload, workload_of
+
+_LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
+_STARTING = frozenset(status.value for status in ALIVE if status is not KernelStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class BookedSession:
+    """A session that leaves booked agents, or was evicted from them: one of both is given."""
+
+    session: SessionRecord
+    leaves: Departure | None = None
+    receipt: EvictionReceipt | None = None
+
+
+def booked_agents(booking: Booking, state: TopologyState, *, required: bool = False) -> Collection[str]:
+    """The agents of a booking. Raises ObjectNotFound if one is required and missing."""
+    known = {str(one.info.agent_id) for one in state.agents}
+    if booking.hypernode is None:
+        missing = [one for one in booking.agents if one not in known]
+        if missing and required:
+            raise ObjectNotFound(what="agent", name=missing[0])
+        return booking.agents
+    if any(node.name == booking.hypernode for node in state.hypernodes):
+        return tuple(map(str, state.tree.agents_under(booking.hypernode)))
+    if required:
+        raise ObjectNotFound(what="HyperNode", name=booking.hypernode)
+    return ()
+
+
+def workload_on_agents(session: SessionRecord) -> SessionWorkload:
+    """A stored session as the scheduler sees it, without kernels that have ended."""
+    stored = {one.kernel_id: one for one in session.kernels if one.status not in KERNEL.terminal}
+    workload = workload_of(session.spec, submitted=session.place)
+    leads_main = session.spec.ends_with is EndPolicy.MAIN
+    kernels = []
+    for one in workload.kernels:
+        kernel = stored.get(one.kernel_id)
+        if kernel is None:
+            continue
+        holds = kernel.status in HOLDS_SLOTS
+        leads = len(session.kernels) > 1 and (kernel.rank == 0 or (leads_main and kernel.index == 0))
+        kernels.append(
+            replace(
+                one,
+                agent=kernel.agent_id if holds else None,
+                releasing=kernel.status is KernelStatus.TERMINATING,
+                leads=holds and leads,
+            )
+        )
+    return replace(
+        workload,
+        kernels=tuple(kernels),
+        running_since_ms=session.since_ms if session.status is SessionStatus.RUNNING else None,
+        starting=session.status.value in _STARTING,
+        checkpoint_ms=session.checkpoint_ms,
+    )
+
+
+async def live_sessions(unit: UnitOfWork) -> AsyncIterator[SessionRecord]:
+    """The sessions that have not ended, page by page."""
+    after: int | None = None
+    while page := await unit.sessions.page(SessionFilter(statuses=_LIVE), limit=PAGE, after=after):
+        for session in page:
+            yield session
+        after = page[-1].place
+
+
+def uses_of(session: SessionRecord, agents: Collection[str] | None, now_ms: int) -> list[AgentUse]:
+    """The uses of some agents by a session, of all that it is on by default, and when each has ended at the latest.
+
+    An eviction ends it as well, unless no `agents` are given.
+    """
+    workload = workload_on_agents(session)
+    gone_ms, evicted = gone_by(workload, () if agents is None else agents, now_ms)
+    if session.status is SessionStatus.TERMINATING:
+        gone_ms, evicted = session.since_ms + session.spec.stop_grace_s * 1000, False
+    name = session.spec.name or str(session.session_id)
+    uses = []
+    for kernel in session.kernels:
+        if kernel.status not in HOLDS_SLOTS or kernel.agent_id is None:
+            continue
+        if agents is not None and kernel.agent_id not in agents:
+            continue
+        if kernel.status is KernelStatus.TERMINATING:
+            ended_ms = kernel.since_ms + session.spec.stop_grace_s * 1000
+            uses.append(AgentUse(str(kernel.agent_id), name, ended_ms))
+        else:
+            uses.append(AgentUse(str(kernel.agent_id), name, gone_ms, evicted))
+    return uses
+
+
+async def leaving_sessions(unit: UnitOfWork, booking: Booking, agents: Collection[str]) -> list[BookedSession]:
+    """The sessions that are evicted for a booking unless they end before, the first notice first."""
+    found = []
+    if booking.to_ms > unit.now_ms:
+        async for session in live_sessions(unit):
+            leaves = departure(workload_on_agents(session), booking, agents, unit.now_ms)
+            if leaves is not None:
+                found.append(BookedSession(session, leaves=leaves))
+    return sorted(found, key=lambda one: (one.leaves.at_ms if one.leaves else 0, one.session.place))
+
+
+async def evicted_sessions(unit: UnitOfWork, booking: Booking) -> list[BookedSession]:
+    """The sessions that were evicted for a booking, by their receipts, the first one first."""
+    found: list[BookedSession] = []
+    wanted = SessionFilter(evicted_for=booking.name)
+    after: int | None = None
+    while page := await unit.sessions.page(wanted, limit=PAGE, after=after):
+        for session in page:
+            found.extend(BookedSession(session, receipt=one) for one in session.evictions if _is_for(one, booking))
+        after = page[-1].place
+    return sorted(found, key=lambda one: (one.receipt.at_ms if one.receipt else 0, one.session.place))
+
+
+def _is_for(receipt: EvictionReceipt, booking: Booking) -> bool:
+    """Whether a receipt is of this booking, and not of an earlier one of its name."""
+    is_its_time = receipt.evict_at_ms + BOOKING_LEAD_MS >= booking.from_ms and receipt.at_ms < booking.to_ms
+    return receipt.for_booking == booking.name and is_its_time
+
+
+async def departures_of(unit: UnitOfWork, session: SessionRecord) -> Sequence[Departure]:
+    """The evictions for bookings that a running session has before it, the first one first."""
+    workload = workload_on_agents(session)
+    if not running_kernels(workload):
+        return ()
+    bookings = [one for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
+    state = await topology_state(unit) if any(one.hypernode for one in bookings) else None
+    found = []
+    for booking in bookings:
+        agents = booking.agents if state is None else booked_agents(booking, state)
+        leaves = departure(workload, booking, agents, unit.now_ms)
+        if leaves is not None:
+            found.append(leaves)
+    return sorted(found, key=lambda one: (one.at_ms, one.booking.name))
