@@ -91,8 +91,10 @@ class Timetable:
                 if not inside or booking.to_ms <= starts_ms:
                     return False
             elif inside and self._overlaps(booking, starts_ms, ends_ms):
-                if starts_ms != self._now or not self._lends(booking, session):
-                    return False
+                # Later starts are promised without loans.
+                if starts_ms == self._now and self._lends(booking, session):
+                    continue
+                return False
         return True
 
     def _lends(self, booking: Booking, session: SessionWorkload) -> bool:
