@@ -139,7 +139,13 @@ async def test_bookings_are_listed_shown_put_and_removed(api: ApiHarness) -> Non
     found = [
         (one.method, one.path.removeprefix("/api/v1/bookings")) for one in booking_operations(api.app.state.context)
     ]
-    assert found == [("GET", ""), ("GET", "/{name:path}"), ("PUT", "/{name:path}"), ("DELETE", "/{name:path}")]
+    assert found == [
+        ("GET", ""),
+        ("GET", "/{name}/evictions"),
+        ("GET", "/{name:path}"),
+        ("PUT", "/{name:path}"),
+        ("DELETE", "/{name:path}"),
+    ]
 
 
 def test_only_administrators_book_agents() -> None:
