@@ -173,7 +173,7 @@ class SchedulingCycle:
 
     def _evict_for_bookings(self, outcome: AllocateOutcome) -> None:
         """Evict what has to leave booked agents now, unless it is evicted or moved in this cycle anyway."""
-        gone = {str(one.session_id) for one in (*outcome.evictions, *outcome.moves)}
+        gone = {str(one.session_id) for one in outcome.evictions} | {str(one.session_id) for one in outcome.moves}
         now_ms, assumed_ms = self._snapshot.now_ms, self._profile.eviction_options.assumed_checkpoint * 1000
         for one in evictions_for_bookings(self._snapshot, gone).due:
             outcome.evictions.extend(one.evictions(now_ms, assumed_ms))
