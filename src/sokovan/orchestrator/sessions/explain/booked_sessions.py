@@ -51,6 +51,7 @@ def workload_on_agents(session: SessionRecord) -> SessionWorkload:
     stored = {one.kernel_id: one for one in session.kernels if one.status not in KERNEL.terminal}
     workload = workload_of(session.spec, submitted=session.place)
     leads_main = session.spec.ends_with is EndPolicy.MAIN
+    placed = any(kernel.status in HOLDS_SLOTS for kernel in session.kernels)
     kernels = []
     for one in workload.kernels:
         kernel = stored.get(one.kernel_id)
@@ -63,6 +64,7 @@ def workload_on_agents(session: SessionRecord) -> SessionWorkload:
                 one,
                 agent=kernel.agent_id if holds else None,
                 releasing=kernel.status is KernelStatus.TERMINATING,
+                meets=one.meets and not placed,
                 leads=holds and leads,
             )
         )
