@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -25,6 +25,7 @@ from sokovan.cli.formatting import utc_text
 from sokovan.cli.output import print_data
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
+from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import ApiProblem, InvalidSetting, Refused
 from sokovan.wire.api.explanations import BookingEvictionsView, BookingEvictionView
 from sokovan.wire.api.fleet import BookingBody
@@ -44,26 +45,38 @@ FORBIDDEN = "forbidden"
 class Period:
     """When a booking begins and ends."""
 
-    begins: Annotated[str, Parameter(name="--from", help="Beginning: 2030-01-31T18:00:00Z.")]
+    begins: Annotated[
+        str, Parameter(name="--from", help="Beginning: 2030-01-31T18:00:00Z, or 30m for so long from now.")
+    ]
     to: Annotated[str | None, Parameter(help="End, instead of --for: 2030-01-31T20:00:00Z.")] = None
     lasts: Annotated[str | None, Parameter(name="--for", help="Length: 2h.")] = None
 
-    def end(self) -> str:
-        """The end, of which the time or the length is given. Raises InvalidSetting."""
+    def times(self) -> tuple[str, str]:
+        """The beginning, and the end, of which the time or the length is given. Raises InvalidSetting."""
         if (self.to is None) == (self.lasts is None):
             raise InvalidSetting("a booking has an end or a length", hint="give one of --to and --for")
+        begins = self._beginning()
         if self.to is not None:
-            return self.to
+            return begins, self.to
         try:
-            start = datetime.fromisoformat(self.begins)
+            start = datetime.fromisoformat(begins)
         except ValueError:
-            problem = f"--from {self.begins[:60]!r} is not a time"
-            raise InvalidSetting(problem, hint="use 2030-01-31T18:00:00Z") from None
+            problem = f"--from {begins[:60]!r} is not a time"
+            raise InvalidSetting(problem, hint="use 2030-01-31T18:00:00Z, or 30m for so long from now") from None
         length_s = seconds(self.lasts or "", what="--for")
         try:
-            return utc_text(start + timedelta(seconds=length_s), "milliseconds")
+            return begins, utc_text(start + timedelta(seconds=length_s), "milliseconds")
         except OverflowError:
             raise InvalidSetting(f"--for {self.lasts}: it would end after the year 9999", hint="book less") from None
+
+    def _beginning(self) -> str:
+        if not self.begins.endswith(("s", "m", "h", "d")):
+            return self.begins
+        try:
+            from_s = SystemEnvironment().wall_s() + seconds(self.begins, what="--from")
+        except InvalidSetting:
+            return self.begins
+        return utc_text(datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s), "milliseconds")
 
 
 @Parameter(name="*")
@@ -132,7 +145,7 @@ def create(
       sokovan booking create a --from $FROM --for 2h --agent gpu1 --user ana
       sokovan booking create b --from $FROM --for 4h --hypernode r1 --group nlp
       sokovan booking create c --from $FROM --for 4h --slot gpu=16 --queue prod
-      sokovan booking create d --from $FROM --for 4h --agent gpu2 --user ana --dry-run
+      sokovan booking create d --from 30m --for 4h --agent gpu2 --user ana --dry-run
 
     Parameters
     ----------
@@ -140,10 +153,11 @@ def create(
         Name of the booking.
     """
     booked.require_one_choice()
+    starts_at, ends_at = period.times()
     body = BookingBody(
         name=name,
-        starts_at=period.begins,
-        ends_at=period.end(),
+        starts_at=starts_at,
+        ends_at=ends_at,
         agents=list(booked.agent),
         hypernode=booked.hypernode,
         slots=read_amounts(booked.slot, "--slot") if booked.slot else None,
@@ -180,10 +194,11 @@ def maintenance(
     """
     if not agents:
         raise InvalidSetting("no agent is named", hint="sokovan agent ls lists them")
+    starts_at, ends_at = period.times()
     body = BookingBody(
         name=name or f"maintenance-{agents[0]}",
-        starts_at=period.begins,
-        ends_at=period.end(),
+        starts_at=starts_at,
+        ends_at=ends_at,
         kind="maintenance",
         agents=list(agents),
         return_s=putting.return_s(),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sokovan.adapters.local.clock import SystemClock
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 FROM, TO = "2030-01-31T18:00:00Z", "2030-01-31T20:00:00.000Z"
@@ -122,3 +124,15 @@ def test_an_administrator_sees_whom_a_booking_evicts_and_whom_it_did(server: Can
     assert planned.endswith("; it ends")
     assert "ended at 2030-01-31T17:59:10.000Z; 80 slot seconds lost" in done
     assert '"planned"' in sokovan("booking", "show", "demo", "-o", "json")[1]
+
+
+def test_a_booking_begins_at_a_time_or_so_long_from_now(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/demo", body())
+    words = ("booking", "create", "demo", "--agent", "gpu1", "--user", "ana", "--for", "2h")
+    before = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    assert sokovan(*words, "--from", "1h30m")[0] == 0
+    sent = server.body("PUT bookings/demo?replace=false")
+    begins, ends = (datetime.fromisoformat(sent[key]) for key in ("starts_at", "ends_at"))
+    assert ends - begins == timedelta(hours=2)
+    assert begins >= before + timedelta(minutes=89)
+    assert sokovan(*words, "--from", "words")[0] == 2
