@@ -12,8 +12,8 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.bookings import permit_booking, with_agents
 from sokovan.api.mapping.times import time_text
-from sokovan.api.routes.cluster.bookings import permit_booking, with_agents
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.errors import BookingConflict
 from sokovan.domain.ids import AccessKey, SessionId

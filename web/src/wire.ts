@@ -598,7 +598,7 @@ export interface BookingEvictionView {
   lost_slot_s: number | null;
 }
 
-/** A booking with its agents, the sessions that leave for it unless they end before, and those that were evicted. */
+/** A booking with its agents, and the sessions that leave for it. */
 export interface BookingEvictionsView {
   booking: string;
   agents: string[];

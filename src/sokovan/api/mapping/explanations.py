@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from sokovan.api.mapping.sessions import eviction_cost_view
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.records import KernelRecord
-from sokovan.orchestrator.sessions.explain.booked_sessions import BookedSession
+from sokovan.orchestrator.sessions.explain.departures import BookedSession
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
     PlannedSession,

@@ -145,7 +145,7 @@ class EvictionReceipt:
     for_booking: str = ""
 
     def taker_named_to(self, reader: str) -> str:
-        """The session or booking for which it was, by its name; empty if it is of another user."""
+        """The session or booking for which it was; empty if it is another user's."""
         if self.for_booking:
             return f"booking {self.for_booking}"
         return (self.for_name or self.for_session) if self.for_user == reader else ""

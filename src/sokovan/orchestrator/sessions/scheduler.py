@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import TypeAlias
 
 from sokovan.domain.cluster.agent import FOREVER_MS, AgentInfo
-from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import FencedOut, StoreUnavailable
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
@@ -18,12 +17,11 @@ from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
-from sokovan.scheduling.cycle_timing import depends_on_time
-from sokovan.scheduling.engine.timing.booking_evictions import evictions_for_bookings
+from sokovan.scheduling.cycle_timing import depends_on_time, leaves_at
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
-from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import Booking, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code, Verdict, final_verdicts
 
 # The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
@@ -172,10 +170,10 @@ class Scheduler:
     ) -> bool:
         """Decide and allocate; whether the same snapshot may be decided otherwise later."""
         group = snapshot.scaling_group.name
-        leave = evictions_for_bookings(snapshot)
-        if leave.next_ms is not None:
-            self._wake_in(leave.next_ms - snapshot.now_ms)
-        if not pending and not leave.due:
+        leaves_ms = leaves_at(snapshot)
+        if leaves_ms is not None and leaves_ms > snapshot.now_ms:
+            self._wake_in(leaves_ms - snapshot.now_ms)
+        if not pending and (leaves_ms is None or leaves_ms > snapshot.now_ms):
             await self._verdicts.write(group, ())
             self.plans.drop(group)
             return False

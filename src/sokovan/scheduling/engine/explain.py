@@ -21,7 +21,7 @@ from sokovan.domain.slots import is_cuda
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import FitError, Shape
-from sokovan.scheduling.engine.timing.calendar import seconds
+from sokovan.scheduling.engine.timing.calendar import holder_on, seconds
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.workspace import Ints
@@ -173,7 +173,7 @@ class Explainer:
         error, calendar = self._fit_error(reason.shape), self._context.calendar
         holder = error.holder
         if error.held_agent is None and error.timed_agent is not None and calendar is not None:
-            holder = calendar.holder(error.timed_agent)
+            holder = holder_on(calendar, self._workspace.position[error.timed_agent])
         return shortage, Check(RESERVED_FOR, "short", str(holder))
 
     def _tier_checks(self, pending: PendingSession, reason: PendingReason) -> Iterator[Check]:

@@ -249,7 +249,10 @@ class BookingEvictionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookingEvictionsView:
-    """A booking with its agents, the sessions that leave for it unless they end before, and those that were evicted."""
+    """A booking with its agents, and the sessions that leave for it.
+
+    Those `planned` leave unless they end before; the others were evicted.
+    """
 
     booking: str
     agents: list[str]

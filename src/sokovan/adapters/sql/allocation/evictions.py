@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.allocation.booking_evictions import Bookings, booking_problem, lock_bookings
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.catalog import item_of
-from sokovan.adapters.sql.repositories.catalog_locks import lock_to_rely_on
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     KernelRow,
     SessionRow,
@@ -24,14 +22,12 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_records,
 )
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions
-from sokovan.adapters.sql.schema.tables import AGENTS, BOOKINGS, SESSIONS
+from sokovan.adapters.sql.schema.tables import AGENTS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
-from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
 from sokovan.domain.lifecycle.eviction import (
     BOOKING,
-    BOOKING_LEAD_MS,
     CONSOLIDATE,
     PREEMPT,
     RECEIPTS_MAX,
@@ -59,7 +55,8 @@ _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 _ON_AGENTS = frozenset(SessionStatus(status.value) for status in ALIVE)
 
 
-class _Taker(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Taker:
     """The session or the booking that kernels are evicted for."""
 
     session: SessionSpec | None = None
@@ -126,7 +123,7 @@ class _Locked:
     sessions: Mapping[str, SessionRow]
     specs: Mapping[str, SessionSpec]
     schedulable: frozenset[str]
-    bookings: Mapping[str, Booking]
+    bookings: Bookings
 
 
 async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
@@ -160,7 +157,7 @@ async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
     spared: dict[SessionId, str] = {}
     for session_id, some in by_victim.items():
         victims = _victims(locked, some)
-        problem = _booking_problem(locked, some, transaction.now_ms) or _victim_problem(some, victims)
+        problem = booking_problem(locked.bookings, some, transaction.now_ms) or _victim_problem(some, victims)
         if problem:
             spared[session_id] = problem
             continue
@@ -190,15 +187,8 @@ async def _lock(
         bound_ids(transaction, agents),
     )
     schedulable = frozenset(row.agent_id for row in found if row.status in SCHEDULABLE)
-    bookings = await _bookings(transaction) if any(one.for_booking for one in evictions) else {}
+    bookings = await lock_bookings(transaction) if any(one.for_booking for one in evictions) else {}
     return _Locked(sessions, {one: record.spec for one, record in records.items()}, schedulable, bookings)
-
-
-async def _bookings(transaction: Transaction) -> Mapping[str, Booking]:
-    """The bookings by name, as they stay until the commit."""
-    await lock_to_rely_on(transaction, BOOKINGS)
-    rows = await transaction.fetch(sa.select(BOOKINGS.c.name, BOOKINGS.c.body))
-    return {row.name: item_of(Booking, row.body) for row in rows}
 
 
 def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, _Victim]:
@@ -232,19 +222,6 @@ def _problem(locked: _Locked, taker: SessionId, reservation: Reservation | None)
             return f"kernel {kernel_id} does not wait any more"
         if agent_id not in locked.schedulable:
             return f"agent {agent_id} accepts no new kernels"
-    return ""
-
-
-def _booking_problem(locked: _Locked, evictions: Sequence[Eviction], now_ms: int) -> str:
-    """Why a session need not leave for a booking any more; empty if it has to."""
-    first = evictions[0]
-    booking = locked.bookings.get(first.for_booking)
-    if booking is None or booking.to_ms <= now_ms:
-        return f"booking {first.for_booking} was removed, or has ended"
-    if now_ms + (first.notice_ms or 0) + BOOKING_LEAD_MS < booking.from_ms:
-        return f"booking {booking.name} begins later now"
-    if booking.hypernode is None and not any(one.agent_id in booking.agents for one in evictions):
-        return f"booking {booking.name} has other agents now"
     return ""
 
 

@@ -7,34 +7,23 @@ not see who else may use it; administrators see whom it evicts.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
-from sokovan.api.access.bookings import agent_uses, require_known_owners
+from sokovan.api.access.bookings import permit_booking, with_agents
 from sokovan.api.access.lookup import kind_text, require_role
 from sokovan.api.context import ApiContext
 from sokovan.api.mapping.explanations import booked_session_view
 from sokovan.api.mapping.fleet import booking_of, booking_view
-from sokovan.api.mapping.times import time_text
 from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
 from sokovan.api.routes.parameters import DryRun, Name, Replace
-from sokovan.domain.cluster.booking import (
-    BOOKINGS_MAX,
-    Booking,
-    BookingKind,
-    agents_in_use,
-    agents_with,
-    earliest_start,
-)
-from sokovan.domain.errors import AlreadyExists, BookingConflict, Conflict, InvalidSpec
+from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.errors import AlreadyExists
 from sokovan.domain.owners.access import Action, ObjectKind, role_may
-from sokovan.domain.slot_notation import format_slots
-from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.sessions.explain.booked_sessions import booked_agents, evicted_sessions, leaving_sessions
+from sokovan.orchestrator.sessions.explain.departures import booked_agents, evicted_sessions, leaving_sessions
 from sokovan.orchestrator.topology_changes import topology_state
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.explanations import BookingEvictionsView
@@ -42,86 +31,6 @@ from sokovan.wire.api.fleet import BookingBody, BookingPage
 
 # Sessions of each kind in a list of evictions.
 EVICTIONS_SHOWN = 1_000
-
-
-async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
-    """The booking with agents that have its slots, unless it names some.
-
-    Of the first scaling group by name whose free agents have enough. Raises BookingConflict.
-    From here on no allocation commits that this transaction does not see.
-    """
-    await unit.catalog.lock(Booking)
-    if booking.agents or not booking.slots:
-        return booking
-    state = await topology_state(unit)
-    known = [(one, booked_agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
-    everywhere = frozenset(str(one.info.agent_id) for one in state.agents)
-    # Those that are free in any case come first, then those that others have to leave.
-    for evicted_from in (None, everywhere):
-        busy = agents_in_use(booking, await agent_uses(unit, evicted_from, besides=booking.name), known)
-        groups: dict[str, dict[str, ResourceSlot]] = {}
-        for one in state.agents:
-            if one.info.schedulable and one.info.agent_id not in busy:
-                groups.setdefault(one.info.scaling_group, {})[str(one.info.agent_id)] = one.info.available_slots
-        for _, candidates in sorted(groups.items()):
-            chosen = agents_with(booking.slots, candidates)
-            if chosen:
-                return dataclasses.replace(booking, agents=chosen)
-    problem = f"the agents of no scaling group that are free then have {format_slots(booking.slots)}"
-    raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint="choose another time, or less")
-
-
-async def permit_booking(
-    unit: UnitOfWork,
-    _principal: AuthenticatedPrincipal,
-    booking: Booking | None,
-    before: Booking | None,
-    *,
-    dry_run: bool = False,
-) -> None:
-    """Reject a booking that cannot be met, or for owners that do not exist.
-
-    Raises BookingConflict, InvalidSpec, ObjectNotFound.
-    """
-    if booking is None:
-        return
-    _require_sensible(booking, unit.now_ms)
-    await require_known_owners(unit, booking, before)
-    others = [one for one in await unit.catalog.all(Booking) if one.name != booking.name]
-    if not dry_run:
-        await _make_room(unit, others)
-    state = await topology_state(unit)
-    live = [one for one in others if one.to_ms > unit.now_ms]
-    agents = booked_agents(booking, state, required=True)
-    uses = await agent_uses(unit, frozenset(agents), besides=booking.name)
-    known = [(one, booked_agents(one, state)) for one in live]
-    starts_ms, reason = earliest_start(booking, agents, uses, known)
-    if starts_ms is None:
-        hint = "choose other agents, or end the session first; those that may be evicted are not in the way"
-        raise BookingConflict(f"booking {booking.name} cannot be met: {reason}", hint=hint)
-    if starts_ms > booking.from_ms:
-        hint = f"the earliest time is {time_text(starts_ms)}; or choose other agents"
-        raise BookingConflict(f"booking {booking.name} cannot be met: {reason}", hint=hint)
-
-
-def _require_sensible(booking: Booking, now_ms: int) -> None:
-    what = f"booking {booking.name}"
-    if booking.to_ms <= now_ms:
-        raise InvalidSpec(what=what, field="ends_at", value=time_text(booking.to_ms), problem="is in the past")
-    if booking.kind is BookingKind.BOOKING and not (booking.users or booking.groups or booking.queues):
-        problem = "it has no users: name users, groups or queues"
-        raise InvalidSpec(what=what, field="users", value=booking.users, problem=problem)
-
-
-async def _make_room(unit: UnitOfWork, others: Collection[Booking]) -> None:
-    """Remove bookings that have ended if too many are stored."""
-    if len(others) < BOOKINGS_MAX:
-        return
-    ended = [one for one in others if one.to_ms <= unit.now_ms]
-    for one in ended:
-        await unit.catalog.remove(Booking, one.name)
-    if len(others) - len(ended) >= BOOKINGS_MAX:
-        raise Conflict(f"there are {BOOKINGS_MAX} bookings already", hint="remove one of them first")
 
 
 def without_strangers(principal: AuthenticatedPrincipal, booking: Booking) -> Booking:
@@ -195,7 +104,10 @@ class BookingRoutes(CatalogRoutes[Booking, BookingBody]):
         return json_response(await self._store.read(work))
 
     async def evictions(self, request: Request, name: Name) -> Response:
-        """Show the sessions that leave for a booking, and those that did; administrators only."""
+        """Show the sessions that leave for a booking, and those that did.
+
+        Administrators only.
+        """
         principal = principal_of(request.scope)
         require_role(principal, Action.CHANGE, ObjectKind.BOOKING)
 

@@ -9,7 +9,7 @@ from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.owners.access import Ownership
 from sokovan.domain.records import AgentRecord, DeviceHold, HistoryEntry, KeptRoom
-from sokovan.orchestrator.sessions.explain.booked_sessions import booked_agents
+from sokovan.orchestrator.sessions.explain.departures import booked_agents
 from sokovan.orchestrator.topology_changes import topology_state
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentClosedView, DeviceHoldView, KeptRoomView, TimelineBookingView

@@ -52,7 +52,10 @@ class Period:
     lasts: Annotated[str | None, Parameter(name="--for", help="Length: 2h.")] = None
 
     def times(self) -> tuple[str, str]:
-        """The beginning, and the end, of which the time or the length is given. Raises InvalidSetting."""
+        """The beginning and the end; of the end, the time or the length is given.
+
+        Raises InvalidSetting.
+        """
         if (self.to is None) == (self.lasts is None):
             raise InvalidSetting("a booking has an end or a length", hint="give one of --to and --for")
         begins = self._beginning()

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.eviction import (
+    BOOKING_REMOVED,
     ROOM_FREED,
     TOOK_ROOM,
     EvictionReceipt,
@@ -20,8 +22,11 @@ from sokovan.domain.lifecycle.eviction import (
 )
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HistoryEntry, SessionRecord
+from sokovan.orchestrator.sessions.explain.departures import departures_of
 from sokovan.orchestrator.sessions.explain.explanations import PlannedVictim
 from sokovan.orchestrator.sessions.explain.reasons import HIDDEN
+from sokovan.ports.repositories.sessions import SessionFilter
+from sokovan.ports.storage import UnitOfWork
 from sokovan.scheduling.engine.timing.booking_evictions import Departure
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
 from sokovan.scheduling.snapshot import SystemSnapshot
@@ -35,6 +40,28 @@ _SHOWN_MAX = 3
 _TAKEN_MAX = 12
 # The victims of one session that are listed.
 _VICTIMS_MAX = 100
+
+
+async def read_eviction_checks(
+    unit: UnitOfWork, session: SessionRecord, history: Sequence[HistoryEntry]
+) -> tuple[Check, ...]:
+    """The evictions of a session and for it, and those that it has before it."""
+    return (
+        *eviction_checks(session, now_ms=unit.now_ms, taker=await _taker_state(unit, session)),
+        *taken_checks(history),
+        *departure_checks(await departures_of(unit, session)),
+    )
+
+
+async def _taker_state(unit: UnitOfWork, session: SessionRecord) -> TakerState | None:
+    """The state of what a waiting session was evicted for last."""
+    if booking := booking_of(session):
+        [found] = await unit.catalog.find((Booking, booking))
+        return BOOKING_REMOVED if found is None else None
+    ids = taker_of(session)
+    for taker in await unit.sessions.page(SessionFilter(ids=ids), limit=1) if ids else ():
+        return TakerState(taker.status, taker.scheduled_ms, taker.ended_ms)
+    return None
 
 
 def taker_of(session: SessionRecord) -> tuple[SessionId, ...]:

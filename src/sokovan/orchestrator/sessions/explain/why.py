@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import BOOKING_REMOVED, TakerState
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.records import HeldPort, HistoryEntry, SessionRecord
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot, total
-from sokovan.orchestrator.sessions.explain.booked_sessions import departures_of
 from sokovan.orchestrator.sessions.explain.evictions import (
     EVICTS,
-    booking_of,
-    departure_checks,
-    eviction_checks,
+    read_eviction_checks,
     shown_victims,
-    taken_checks,
-    taker_of,
 )
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
@@ -46,7 +39,6 @@ from sokovan.orchestrator.sessions.explain.usage_order import usage_check
 from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.repositories.verdicts import StoredVerdict
 from sokovan.ports.storage import Store, UnitOfWork
-from sokovan.scheduling.engine.timing.booking_evictions import Departure
 from sokovan.scheduling.snapshot import workload_of
 from sokovan.scheduling.trace import RESERVED_FOR, Check, Code, Verdict
 
@@ -65,8 +57,7 @@ class _StoredFacts:
     related: RelatedSessions | None = None
     times_out_ms: int | None = None
     order: tuple[Check, ...] = ()
-    taker: TakerState | None = None
-    leaves: Sequence[Departure] = ()
+    evicted: tuple[Check, ...] = ()
 
 
 @dataclass(slots=True)
@@ -114,12 +105,7 @@ class WhyService:
     async def _explained(self, session_id: SessionId, scope: SessionFilter | None) -> tuple[Explanation, SessionRecord]:
         facts = await self._store.read(lambda unit: _read_facts(unit, session_id, scope))
         session, verdict = facts.session, read_verdict(facts.stored)
-        evicted = (
-            *eviction_checks(session, now_ms=facts.now_ms, taker=facts.taker),
-            *taken_checks(facts.history),
-            *departure_checks(facts.leaves),
-        )
-        chosen = (*group_check(why_group(facts.history)), *evicted)
+        chosen = (*group_check(why_group(facts.history)), *facts.evicted)
         reasons = past_reasons(facts.history)
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
         if session.status is not SessionStatus.PENDING or verdict is None or facts.stored is None or problem:
@@ -186,8 +172,9 @@ class WhyService:
 async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFilter | None) -> _StoredFacts:
     session = await unit.sessions.get(session_id)
     history = [entry for _, entry in await unit.sessions.history(session_id)]
+    evicted = await read_eviction_checks(unit, session, history)
     if session.status is not SessionStatus.PENDING:
-        return _StoredFacts(session, history, unit.now_ms, leaves=await departures_of(unit, session))
+        return _StoredFacts(session, history, unit.now_ms, evicted=evicted)
     stored = await unit.verdicts.get(session_id)
     verdict = read_verdict(stored)
     names = () if verdict is None else verdict.ahead
@@ -211,19 +198,9 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFil
         arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
         visible=await _visible(unit, [one.session_id for one in (*ordered, *awaited, *holders)], seen),
     )
-    taker = await _taker_state(unit, session)
     return _StoredFacts(
-        session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used, taker=taker
+        session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used, evicted=evicted
     )
-
-
-async def _taker_state(unit: UnitOfWork, session: SessionRecord) -> TakerState | None:
-    """The state of what a waiting session was evicted for last."""
-    if booking := booking_of(session):
-        [found] = await unit.catalog.find((Booking, booking))
-        return BOOKING_REMOVED if found is None else None
-    taker = next(iter(await _with_ids(unit, taker_of(session))), None)
-    return None if taker is None else TakerState(taker.status, taker.scheduled_ms, taker.ended_ms)
 
 
 def _reserved_for(verdict: Verdict | None) -> tuple[SessionId, ...]:

@@ -59,7 +59,7 @@ class TerminateSessions:
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
         self._telemetry, self._bulk = context.telemetry, context.sessions.bulk
-        self._unfinished = context.sessions.unfinished
+        self._unfinished, self._scheduler = context.sessions.unfinished, context.scheduler
         self._frees, self._stops = (session_turns() for _ in range(2))
         self._answers: Turns[_Answer] = Turns(user_of=lambda answer: user_of(answer[1]), size_of=lambda _answer: 1)
 
@@ -139,7 +139,7 @@ class TerminateSessions:
         """Whether the session or booking that others were evicted for still needs their room."""
         if not receipt.for_booking:
             return self._waits(receipt.for_session)
-        booking = next((one for one in self._context.scheduler.bookings() if one.name == receipt.for_booking), None)
+        booking = next((one for one in self._scheduler.bookings() if one.name == receipt.for_booking), None)
         if booking is None or booking.from_ms > receipt.evict_at_ms + BOOKING_LEAD_MS:
             return False
         agents = {kernel.agent_id for kernel in _terminating(session)}

@@ -29,9 +29,9 @@ from sokovan.scheduling.snapshot import (
 
 
 class Departure(NamedTuple):
-    """A session that leaves the agents of a booking: its kernels, and the time of their notice.
+    """A session that leaves the agents of a booking, and when.
 
-    The kernels end `notice_ms` after it at the latest.
+    `kernels` get their notice at `at_ms`, and end `notice_ms` after it at the latest.
     """
 
     session: SessionWorkload
@@ -109,7 +109,10 @@ def _goes_on_without(
 
 
 def departure(session: SessionWorkload, booking: Booking, agents: Collection[str], now_ms: int) -> Departure | None:
-    """When a session has to leave the agents of a booking; None if it need not, or may not be evicted."""
+    """When a session has to leave the agents of a booking.
+
+    None if it need not, or may not be evicted.
+    """
     if session.booking == booking.name or end_of(session, now_ms) <= booking.from_ms:
         return None
     kernels = leaving_kernels(session, agents)
@@ -120,9 +123,9 @@ def departure(session: SessionWorkload, booking: Booking, agents: Collection[str
 
 
 def gone_by(session: SessionWorkload, agents: Collection[str], now_ms: int) -> tuple[int | None, bool]:
-    """By when nothing of a session is on some agents, and whether only by an eviction that begins now.
+    """By when nothing of a session is on some agents, and whether by an eviction.
 
-    None if it may run there for ever.
+    It would begin now. None if it may run there for ever.
     """
     own_ms = end_of(session, now_ms)
     evicted_ms = now_ms + session.grace_ms + BOOKING_LEAD_MS if leaving_kernels(session, agents) else NEVER_MS
@@ -132,9 +135,9 @@ def gone_by(session: SessionWorkload, agents: Collection[str], now_ms: int) -> t
 
 
 def evictions_for_bookings(snapshot: SystemSnapshot, besides: Collection[str] = ()) -> BookingEvictions:
-    """The sessions that have to leave booked agents now, and when others have to; none of `besides` leaves.
+    """The sessions that have to leave booked agents now, and when others have to.
 
-    A session is evicted for the booking that begins first.
+    None of `besides` leaves. A session is evicted for the booking that begins first.
     """
     booked = _booked(snapshot)
     if not booked:

@@ -283,11 +283,6 @@ class Calendar:
             kernels = tuple((kernel, ids[agent]) for kernel, agent in hold.kernels)
             yield Reservation(hold.pending.session.session_id, kernels, hold.starts_ms)  # type: ignore[arg-type]  # ids are plain text
 
-    def holder(self, agent: str) -> str:
-        """The first session that holds room on an agent from a time on."""
-        row = self._workspace.position[agent]
-        return next((name for name, hold in self.holds.items() if any(at == row for _, at in hold.kernels)), "")
-
     def booked_for_others(self, pending: PendingSession) -> str:
         """The bookings that begin before a session ends, on agents that could hold it."""
         if not self._agents:
@@ -317,13 +312,18 @@ class Calendar:
         return f"booked by {block.booking.name} {begins}"
 
 
+def holder_on(calendar: Calendar, row: int) -> str:
+    """The first session that holds room on an agent from a time on."""
+    return next((name for name, hold in calendar.holds.items() if any(at == row for _, at in hold.kernels)), "")
+
+
 def may_leave(session: SessionWorkload) -> bool:
     """Whether a booking may evict a session, as far as its kernels may be evicted."""
     return session.preemptible and session.session_type is not SessionType.SYSTEM
 
 
 def lends(booking: Booking, session: SessionWorkload, now_ms: int) -> bool:
-    """Whether a booking lends its agents to a session until it begins: it has them back in time."""
+    """Whether a booking lends its agents to a session until it begins."""
     if booking.return_s is None or not session.borrow or session.grace_ms > booking.return_s * 1000:
         return False
     notice_at_ms = booking.from_ms - session.grace_ms - BOOKING_LEAD_MS

@@ -14,7 +14,7 @@ from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS
 from sokovan.domain.session import EndPolicy, SessionType
-from sokovan.orchestrator.sessions.explain.booked_sessions import (
+from sokovan.orchestrator.sessions.explain.departures import (
     booked_agents,
     departures_of,
     evicted_sessions,

@@ -1,4 +1,4 @@
-"""Sessions on booked agents: those that leave for a booking, and those that were evicted for it."""
+"""Departures of sessions from booked agents: to come, and by receipts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _STARTING = frozenset(status.value for status in ALIVE if status is not KernelSt
 
 @dataclass(frozen=True, slots=True)
 class BookedSession:
-    """A session that leaves booked agents, or was evicted from them: one of both is given."""
+    """A session that leaves booked agents, or was evicted from them.
+
+    One of both is given.
+    """
 
     session: SessionRecord
     leaves: Departure | None = None
@@ -87,9 +90,9 @@ async def live_sessions(unit: UnitOfWork) -> AsyncIterator[SessionRecord]:
 
 
 def uses_of(session: SessionRecord, agents: Collection[str] | None, now_ms: int) -> list[AgentUse]:
-    """The uses of some agents by a session, of all that it is on by default, and when each has ended at the latest.
+    """The uses of agents by a session, and by when each has ended.
 
-    An eviction ends it as well, unless no `agents` are given.
+    An eviction ends it as well, unless no `agents` are given: then the uses are of all that it is on.
     """
     workload = workload_on_agents(session)
     gone_ms, evicted = gone_by(workload, () if agents is None else agents, now_ms)
@@ -111,7 +114,10 @@ def uses_of(session: SessionRecord, agents: Collection[str] | None, now_ms: int)
 
 
 async def leaving_sessions(unit: UnitOfWork, booking: Booking, agents: Collection[str]) -> list[BookedSession]:
-    """The sessions that are evicted for a booking unless they end before, the first notice first."""
+    """The sessions that are evicted for a booking unless they end before.
+
+    The first notice comes first.
+    """
     found = []
     if booking.to_ms > unit.now_ms:
         async for session in live_sessions(unit):
@@ -122,7 +128,7 @@ async def leaving_sessions(unit: UnitOfWork, booking: Booking, agents: Collectio
 
 
 async def evicted_sessions(unit: UnitOfWork, booking: Booking) -> list[BookedSession]:
-    """The sessions that were evicted for a booking, by their receipts, the first one first."""
+    """The sessions that were evicted for a booking, by their receipts."""
     found: list[BookedSession] = []
     wanted = SessionFilter(evicted_for=booking.name)
     after: int | None = None
@@ -140,7 +146,7 @@ def _is_for(receipt: EvictionReceipt, booking: Booking) -> bool:
 
 
 async def departures_of(unit: UnitOfWork, session: SessionRecord) -> Sequence[Departure]:
-    """The evictions for bookings that a running session has before it, the first one first."""
+    """The evictions for bookings that a running session has before it."""
     workload = workload_on_agents(session)
     if not running_kernels(workload):
         return ()
