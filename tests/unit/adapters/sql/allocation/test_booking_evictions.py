@@ -37,8 +37,8 @@ LEAVES = [
     ],
 )
 def test_a_session_leaves_for_a_booking_as_it_is_now(change: dict[str, Any], now_ms: int, problem: str) -> None:
-    given = {"name": "demo", "from_ms": 100_000, "to_ms": 200_000, "agents": ("a",), "users": ("u",)} | change
-    booking = Booking(**given)
+    given: dict[str, Any] = {"name": "demo", "from_ms": 100_000, "to_ms": 200_000, "agents": ("a",), "users": ("u",)}
+    booking = Booking(**{**given, **change})
     assert booking_problem({booking.name: booking}, LEAVES, now_ms) == problem
 
 

@@ -55,7 +55,8 @@ async def now(cluster: StoredCluster) -> int:
 async def booking(cluster: StoredCluster, **more: Any) -> Booking:
     """The first agent, an hour from now."""
     now_ms = await now(cluster)
-    return Booking("demo", **{"from_ms": now_ms + HOUR_MS, "to_ms": now_ms + 2 * HOUR_MS, "agents": ("a",)} | more)
+    given: dict[str, Any] = {"from_ms": now_ms + HOUR_MS, "to_ms": now_ms + 2 * HOUR_MS, "agents": ("a",)}
+    return Booking("demo", **{**given, **more})
 
 
 async def test_a_stored_session_is_as_the_scheduler_sees_it(cluster: StoredCluster) -> None:
