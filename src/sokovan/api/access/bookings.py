@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal
 from sokovan.api.mapping.times import time_text
@@ -22,8 +22,11 @@ from sokovan.domain.owners.tenancy import Group, User
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import ResourceSlot
 from sokovan.orchestrator.sessions.explain.departures import booked_agents, live_sessions, uses_of
-from sokovan.orchestrator.topology_changes import topology_state
+from sokovan.orchestrator.topology_changes import TopologyState, topology_state
 from sokovan.ports.storage import UnitOfWork
+
+# Later times that are tried for a booking of slots that cannot be met.
+TIMES_TRIED = 64
 
 
 async def require_known_owners(unit: UnitOfWork, booking: Booking, before: Booking | None) -> None:
@@ -66,19 +69,41 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
     state = await topology_state(unit)
     known = [(one, booked_agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
     everywhere = frozenset(str(one.info.agent_id) for one in state.agents)
+    uses: list[AgentUse] = []
     # Those that are free in any case come first, then those that others have to leave.
     for evicted_from in (None, everywhere):
-        busy = agents_in_use(booking, await agent_uses(unit, evicted_from, besides=booking.name), known)
-        groups: dict[str, dict[str, ResourceSlot]] = {}
-        for one in state.agents:
-            if one.info.schedulable and one.info.agent_id not in busy:
-                groups.setdefault(one.info.scaling_group, {})[str(one.info.agent_id)] = one.info.available_slots
-        for _, candidates in sorted(groups.items()):
-            chosen = agents_with(booking.slots, candidates)
-            if chosen:
-                return dataclasses.replace(booking, agents=chosen)
+        uses = _latest(await agent_uses(unit, evicted_from, besides=booking.name))
+        if agents := _chosen(booking, state, agents_in_use(booking, uses, known)):
+            return dataclasses.replace(booking, agents=agents)
+    length_ms, hint = booking.to_ms - booking.from_ms, "choose another time, or less"
+    ends = {use.ends_ms for use in uses if use.ends_ms is not None} | {other.to_ms for other, _ in known}
+    for at_ms in sorted(at_ms for at_ms in ends if at_ms > booking.from_ms)[:TIMES_TRIED]:
+        later = dataclasses.replace(booking, from_ms=at_ms, to_ms=at_ms + length_ms)
+        if _chosen(later, state, agents_in_use(later, uses, known)):
+            hint = f"the earliest time is {time_text(at_ms)}; or choose less"
+            break
     problem = f"the agents of no scaling group that are free then have {format_slots(booking.slots)}"
-    raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint="choose another time, or less")
+    raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint=hint)
+
+
+def _latest(uses: Iterable[AgentUse]) -> list[AgentUse]:
+    """The use of each agent that ends last."""
+    latest: dict[str, AgentUse] = {}
+    for use in uses:
+        known = latest.get(use.agent)
+        if known is None or use.ends_ms is None or (known.ends_ms is not None and use.ends_ms > known.ends_ms):
+            latest[use.agent] = use
+    return list(latest.values())
+
+
+def _chosen(booking: Booking, state: TopologyState, busy: Collection[str]) -> tuple[str, ...]:
+    """Agents with the slots of a booking, of the first scaling group that has them."""
+    groups: dict[str, dict[str, ResourceSlot]] = {}
+    for one in state.agents:
+        if one.info.schedulable and one.info.agent_id not in busy:
+            groups.setdefault(one.info.scaling_group, {})[str(one.info.agent_id)] = one.info.available_slots
+    chosen = (agents_with(booking.slots, candidates) for _, candidates in sorted(groups.items()))
+    return next((agents for agents in chosen if agents), ())
 
 
 async def permit_booking(

@@ -10,12 +10,12 @@ from sokovan.domain.errors import ObjectNotFound
 from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS, EvictionReceipt
 from sokovan.domain.lifecycle.kernel import ALIVE, HOLDS_SLOTS, KERNEL, KernelStatus
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
-from sokovan.domain.records import SessionRecord
+from sokovan.domain.records import KernelRecord, SessionRecord
 from sokovan.domain.session import EndPolicy
 from sokovan.orchestrator.topology_changes import TopologyState, topology_state
 from sokovan.ports.repositories.sessions import PAGE, SessionFilter
 from sokovan.ports.storage import UnitOfWork
-from sokovan.scheduling.engine.timing.booking_evictions import Departure, departure, gone_by, running_kernels
+from sokovan.scheduling.engine.timing.booking_evictions import Departure, departure, gone_by
 from sokovan.scheduling.snapshot import SessionWorkload, workload_of
 
 _LIVE = tuple(status for status in SessionStatus if status not in SESSION.terminal)
@@ -94,23 +94,35 @@ def uses_of(session: SessionRecord, agents: Collection[str] | None, now_ms: int)
 
     An eviction ends it as well, unless no `agents` are given: then the uses are of all that it is on.
     """
-    workload = workload_on_agents(session)
-    gone_ms, evicted = gone_by(workload, () if agents is None else agents, now_ms)
-    if session.status is SessionStatus.TERMINATING:
-        gone_ms, evicted = session.since_ms + session.spec.stop_grace_s * 1000, False
+    here = [one for one in kernels_on(session) if agents is None or one.agent_id in agents]
+    if not here:
+        return []
+    gone_ms, evicted = _own_end_ms(session, now_ms), False
+    if agents is not None and session.status is not SessionStatus.TERMINATING:
+        gone_ms, evicted = gone_by(workload_on_agents(session), agents, now_ms)
     name = session.spec.name or str(session.session_id)
-    uses = []
-    for kernel in session.kernels:
-        if kernel.status not in HOLDS_SLOTS or kernel.agent_id is None:
-            continue
-        if agents is not None and kernel.agent_id not in agents:
-            continue
-        if kernel.status is KernelStatus.TERMINATING:
-            ended_ms = kernel.since_ms + session.spec.stop_grace_s * 1000
-            uses.append(AgentUse(str(kernel.agent_id), name, ended_ms))
-        else:
-            uses.append(AgentUse(str(kernel.agent_id), name, gone_ms, evicted))
-    return uses
+    return [
+        AgentUse(str(one.agent_id), name, one.since_ms + session.spec.stop_grace_s * 1000)
+        if one.status is KernelStatus.TERMINATING
+        else AgentUse(str(one.agent_id), name, gone_ms, evicted)
+        for one in here
+    ]
+
+
+def kernels_on(session: SessionRecord) -> list[KernelRecord]:
+    """The kernels of a session that are on agents."""
+    return [one for one in session.kernels if one.status in HOLDS_SLOTS and one.agent_id is not None]
+
+
+def _own_end_ms(session: SessionRecord, now_ms: int) -> int | None:
+    """By when a session has ended by its time limit; None without one."""
+    grace_ms, limit_s = session.spec.stop_grace_s * 1000, session.spec.time_limit_s
+    if session.status is SessionStatus.TERMINATING:
+        return session.since_ms + grace_ms
+    if limit_s is None:
+        return None
+    since_ms = session.since_ms if session.status is SessionStatus.RUNNING else now_ms
+    return max(since_ms + limit_s * 1000 + grace_ms, now_ms + 1)
 
 
 async def leaving_sessions(unit: UnitOfWork, booking: Booking, agents: Collection[str]) -> list[BookedSession]:
@@ -121,6 +133,8 @@ async def leaving_sessions(unit: UnitOfWork, booking: Booking, agents: Collectio
     found = []
     if booking.to_ms > unit.now_ms:
         async for session in live_sessions(unit):
+            if not any(one.agent_id in agents for one in kernels_on(session)):
+                continue
             leaves = departure(workload_on_agents(session), booking, agents, unit.now_ms)
             if leaves is not None:
                 found.append(BookedSession(session, leaves=leaves))
@@ -147,10 +161,12 @@ def _is_for(receipt: EvictionReceipt, booking: Booking) -> bool:
 
 async def departures_of(unit: UnitOfWork, session: SessionRecord) -> Sequence[Departure]:
     """The evictions for bookings that a running session has before it."""
-    workload = workload_on_agents(session)
-    if not running_kernels(workload):
+    if not kernels_on(session):
         return ()
     bookings = [one for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
+    if not bookings:
+        return ()
+    workload = workload_on_agents(session)
     state = await topology_state(unit) if any(one.hypernode for one in bookings) else None
     found = []
     for booking in bookings:

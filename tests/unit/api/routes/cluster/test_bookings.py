@@ -217,6 +217,9 @@ async def test_slots_are_booked_on_free_agents_before_others_have_to_leave(api: 
     await api.cluster.start("there")
     assert (await put(api, "one", 1, 3, agents=[], slots={"tpu.device": 4}))[1]["agents"] == ["t2"]
     assert (await put(api, "two", 1, 3, agents=[], slots={"tpu.device": 4}))[1]["agents"] == ["t1"]
+    status, problem = await put(api, "three", 1, 3, agents=[], slots={"tpu.device": 4})
+    first = (await api.get("/bookings/one")).json()
+    assert (status, f"the earliest time is {first['ends_at']}" in problem["hint"]) == (409, True)
     for name in ("one", "two"):
         assert (await api.call("DELETE", f"/bookings/{name}")).status_code == 204
 
