@@ -45,9 +45,7 @@ FORBIDDEN = "forbidden"
 class Period:
     """When a booking begins and ends."""
 
-    begins: Annotated[
-        str, Parameter(name="--from", help="Beginning: 2030-01-31T18:00:00Z, or 30m for so long from now.")
-    ]
+    begins: Annotated[str, Parameter(name="--from", help="Beginning: 2030-01-31T18:00:00Z, or 30m from now.")]
     to: Annotated[str | None, Parameter(help="End, instead of --for: 2030-01-31T20:00:00Z.")] = None
     lasts: Annotated[str | None, Parameter(name="--for", help="Length: 2h.")] = None
 
@@ -114,11 +112,11 @@ NOTHING_BOOKED = Booked()
 class Putting:
     """How a booking is stored, and whether its agents are lent before."""
 
-    return_within: Annotated[
-        str | None, Parameter(help="Lend the agents before, to sessions that end so soon after a notice: 1m.")
-    ] = None
+    return_within: Annotated[str | None, Parameter(help="Lend the agents before, for a return in this time: 1m.")] = (
+        None
+    )
     replace: Annotated[bool, Parameter(negative=(), help="Replace an existing booking of this name.")] = False
-    dry_run: Annotated[bool, Parameter(negative=(), help="Show whom it would evict, and book nothing.")] = False
+    dry_run: Annotated[bool, Parameter(negative=(), help="Show what it would evict, and book nothing.")] = False
 
     def return_s(self) -> int | None:
         """The time within which lent agents are back. Raises InvalidSetting."""
@@ -139,9 +137,9 @@ def create(
 ) -> int:
     """Book agents for a time.
 
-    It is accepted only if all sessions on these agents end before it begins, or may
-    be evicted by then: those are, with their whole grace. Until it begins, others use the
-    agents if they end in time, or borrow them. Sessions name it: run --booking.
+    It is accepted only if all sessions on these agents end before it begins, or
+    may be evicted by then: those are, with their whole grace. Until then others use
+    the agents if they end in time, or borrow them. Sessions name it: run --booking.
 
     For example:
       FROM=2030-01-31T18:00:00Z
@@ -182,9 +180,9 @@ def maintenance(
 ) -> int:
     """Keep agents free of sessions for a time.
 
-    Until it begins, sessions that end in time run there, or borrow the agents. It is
-    accepted only if all sessions on these agents end before it begins, or may be evicted
-    by then: those are, with their whole grace.
+    Until it begins, sessions that end in time run there, or borrow the agents. It
+    is accepted only if all sessions on these agents end before it begins, or may be
+    evicted by then: those are, with their whole grace.
 
     For example:
       sokovan agent maintenance gpu2 --from 2030-01-31T18:00:00Z --for 2h
@@ -219,7 +217,9 @@ def ls(*, output: OutputOptions = TABLE_OUTPUT) -> int:
 
 
 def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
-    """Show a booking; administrators also see whom it evicts, and whom it did.
+    """Show a booking.
+
+    Administrators also see which sessions it evicts, and which it did.
 
     For example:
       sokovan booking show demo
