@@ -68,7 +68,7 @@ class Departure(NamedTuple):
 
 
 class BookingEvictions(NamedTuple):
-    """The sessions that leave now, and when others do next; None if none is known to."""
+    """The sessions that leave now, and when others may have to; None if none has."""
 
     due: tuple[Departure, ...]
     next_ms: int | None
@@ -113,13 +113,23 @@ def departure(session: SessionWorkload, booking: Booking, agents: Collection[str
 
     None if it need not, or may not be evicted.
     """
-    if session.booking == booking.name or end_of(session, now_ms) <= booking.from_ms:
+    at_ms = _notice_at(session, booking, now_ms)
+    kernels = () if at_ms is None else leaving_kernels(session, agents)
+    return (
+        None if at_ms is None or not kernels else Departure(session, booking, kernels, at_ms, _lasts(session, booking))
+    )
+
+
+def _lasts(session: SessionWorkload, booking: Booking) -> int:
+    """The time from the notice of a session to its end."""
+    return notice_ms(session.grace_ms, booking.return_s if session.borrow else None)
+
+
+def _notice_at(session: SessionWorkload, booking: Booking, now_ms: int) -> int | None:
+    """When a session on the agents of a booking gets its notice, if its kernels may be evicted; None without one."""
+    if not may_leave(session) or session.booking == booking.name or end_of(session, now_ms) <= booking.from_ms:
         return None
-    kernels = leaving_kernels(session, agents)
-    if not kernels:
-        return None
-    lasts_ms = notice_ms(session.grace_ms, booking.return_s if session.borrow else None)
-    return Departure(session, booking, kernels, booking.from_ms - lasts_ms - BOOKING_LEAD_MS, lasts_ms)
+    return booking.from_ms - _lasts(session, booking) - BOOKING_LEAD_MS
 
 
 def gone_by(session: SessionWorkload, agents: Collection[str], now_ms: int) -> tuple[int | None, bool]:
@@ -147,13 +157,18 @@ def evictions_for_bookings(snapshot: SystemSnapshot, besides: Collection[str] = 
         places = {kernel.agent for kernel in session.kernels if kernel.agent in booked and not kernel.releasing}
         if not places or session.session_id in besides:
             continue
-        found = {id(one): one for place in places for one in booked[str(place)]}
-        every = [departure(session, one, agents, snapshot.now_ms) for one, agents in found.values()]
-        first = min((one for one in every if one is not None), key=_order, default=None)
-        if first is not None and first.at_ms <= snapshot.now_ms:
-            due.append(first)
-        elif first is not None:
-            later.append(first.at_ms)
+        leaves = list[Departure]()
+        for booking, agents in {id(one): one for place in places for one in booked[str(place)]}.values():
+            at_ms = _notice_at(session, booking, snapshot.now_ms)
+            if at_ms is None:
+                continue
+            # Most bookings are far away: which kernels leave is asked when they do.
+            if at_ms > snapshot.now_ms:
+                later.append(at_ms)
+            elif (one := departure(session, booking, agents, snapshot.now_ms)) is not None:
+                leaves.append(one)
+        if leaves:
+            due.append(min(leaves, key=_order))
     due.sort(key=lambda one: (_order(one), one.session.session_id))
     return BookingEvictions(tuple(due), min(later, default=None))
 
