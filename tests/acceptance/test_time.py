@@ -88,7 +88,7 @@ def books(fleet: Embedded, *words: str) -> tuple[int, str]:
 
 def test_a_booking_that_can_be_met_is_accepted_and_its_session_starts_on_time(fleet: Embedded) -> None:
     first, second = agents_of(fleet)[:2]
-    runs(fleet, "busy", agents=AGENTS, time_limit="10m")
+    runs(fleet, "busy", agents=AGENTS, time_limit="10m", preemptible=False)
     fleet.reaches("busy", "running")
     create = ("booking", "create", "demo", "--for", "2h", "--agent", first, "--queue", "default")
     status, told = books(fleet, *create, "--from", in_seconds(60))
@@ -134,6 +134,53 @@ def test_agents_in_maintenance_are_free_of_sessions_until_it_is_removed(fleet: E
     explains(fleet, "large", f"booked by maintenance-{agent}")
     assert books(fleet, "booking", "rm", f"maintenance-{agent}", "--yes")[0] == 0
     fleet.reaches("large", "running")
+
+
+def test_a_session_without_a_limit_leaves_for_a_booking_in_time_and_comes_back_and_finishes(fleet: Embedded) -> None:
+    runs(fleet, "rest", agents=AGENTS - 1, preemptible=False)
+    runs(fleet, "busy", seconds="30", stop_grace="1s")
+    [agent] = {one["agent"] for one in fleet.reaches("busy", "running")["kernels"]}
+    fleet.reaches("rest", "running")
+    create = ("booking", "create", "demo", "--for", "2h", "--agent", agent, "--queue", "default")
+    status, told = books(fleet, *create, "--from", in_seconds(4))
+    assert status != 0
+    assert f"session busy on agent {agent} could not be evicted by then, with its grace" in told
+    starts_at = in_seconds(14)
+    status, told = books(fleet, *create, "--from", starts_at, "--dry-run")
+    assert (status, "all kernels of busy of" in told, "it waits again" in told) == (0, True, True), told
+    assert books(fleet, *create, "--from", starts_at)[0] == 0
+    explains(fleet, "busy", "makes room for booking demo, with notice at")
+    runs(fleet, "inside", booking="demo")
+    [receipt] = fleet.reaches("busy", "pending")["evictions"]
+    assert (receipt["action"], receipt["for_booking"]) == ("booking", "demo")
+    assert milliseconds(receipt["ends_by"]) <= milliseconds(starts_at)
+    assert milliseconds(receipt["ended_at"]) <= milliseconds(starts_at)
+    assert "booking demo" in fleet.cli("session", "show", "busy").stdout
+    shown = fleet.cli("booking", "show", "demo").stdout
+    assert "slot seconds lost" in shown, shown
+    [inside] = fleet.reaches("inside", "running")["kernels"]
+    assert inside["agent"] == agent
+    explains(fleet, "busy", "booking took all its kernels for booking demo")
+    fleet.end("inside", forced=True)
+    assert books(fleet, "booking", "rm", "demo", "--yes")[0] == 0
+    assert fleet.reaches("busy", "running")["attempt"] == 2
+    assert fleet.reaches("busy", "terminated")["result"] == "success"
+
+
+def test_agents_are_left_before_their_maintenance_begins(fleet: Embedded) -> None:
+    runs(fleet, "endless", agents=AGENTS, minimum=AGENTS - 1, stop_grace="1s")
+    fleet.reaches("endless", "running")
+    # The kernel of the highest rank is one without which the others go on.
+    last = max(fleet.session("endless")["kernels"], key=lambda one: int(one["rank"]))["agent"]
+    maintenance = ("agent", "maintenance", last, "--from", in_seconds(9), "--for", "1h")
+    assert books(fleet, *maintenance)[0] == 0
+    until(lambda: fleet.session("endless")["evictions"], what="the eviction")
+    [receipt] = fleet.session("endless")["evictions"]
+    assert (receipt["whole"], receipt["kernels"], receipt["for_name"]) == (False, 1, f"booking maintenance-{last}")
+    until(lambda: fleet.api("GET", f"/agents/{last}").json()["kernels"] == 0, what="no kernel on the agent")
+    assert fleet.session("endless")["status"] == "running"
+    assert books(fleet, "booking", "rm", f"maintenance-{last}", "--yes")[0] == 0
+    until(lambda: fleet.api("GET", f"/agents/{last}").json()["kernels"] == 1, what="the kernel is back")
 
 
 def test_the_session_with_the_nearest_latest_start_goes_first_and_a_deadline_that_is_lost_is_told(

@@ -82,5 +82,5 @@ def test_the_page_of_evictions_shows_what_its_commands_do(server: Embedded) -> N
 
 
 def test_the_page_of_time_shows_what_its_commands_do(server: Embedded) -> None:
-    play(server, examples("plan-in-time.md", "Time limits", "Loans"))
+    play(server, examples("plan-in-time.md", "Time limits", "Evictions for bookings", "Loans"))
     server.audit()

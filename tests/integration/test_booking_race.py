@@ -12,8 +12,8 @@ from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.api.access.authentication import AuthenticatedPrincipal
+from sokovan.api.access.bookings import permit_booking, with_agents
 from sokovan.api.mapping.times import time_text
-from sokovan.api.routes.cluster.bookings import permit_booking, with_agents
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.errors import BookingConflict
 from sokovan.domain.ids import AccessKey, SessionId
@@ -139,3 +139,16 @@ async def test_of_several_that_create_the_same_booking_at_once_one_does(migrated
 
 async def _now(unit: SqlUnitOfWork) -> int:
     return unit.now_ms
+
+
+async def test_a_dry_run_and_the_list_of_evictions_only_read(migrated_postgres_url: str) -> None:
+    async with api_harness(url=migrated_postgres_url) as api:
+        await api.cluster.agent("b9", slots={"cpu": 4000, "tpu.device": 4})
+        now_ms = await api.cluster.store.read(_now)
+        times = {"starts_at": time_text(now_ms + HOUR_MS), "ends_at": time_text(now_ms + 2 * HOUR_MS)}
+        body = {"name": "wide", "slots": {"tpu.device": 4}, "queues": ["default"], **times}
+        seen = await api.call("PUT", "/bookings/wide?dry_run=true", json=body)
+        assert (seen.status_code, seen.json()["agents"], seen.json()["planned"]) == (200, ["b9"], [])
+        assert (await api.get("/bookings/wide")).status_code == 404
+        assert (await api.call("PUT", "/bookings/wide", json=body)).status_code == 201
+        assert (await api.get("/bookings/wide/evictions")).json()["evicted"] == []

@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random  # noqa: TID251  # drawn by hypothesis
 
 import pytest
-from hypothesis import given, target
+from hypothesis import assume, given, target
 from hypothesis import strategies as st
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.cluster.booking import AgentUse, Booking, earliest_start
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import AccessKey, AgentId, KernelId, QueueName, SessionId
 from sokovan.domain.owners.tenancy import Owner
@@ -24,6 +24,7 @@ from sokovan.domain.session import TopologyMode
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.scheduling.codec import snapshot_to_json
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
+from sokovan.scheduling.engine.timing.booking_evictions import gone_by
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -137,6 +138,7 @@ SCRIPT = """
 import json, sys
 from sokovan.domain.plain_values import to_plain
 from sokovan.scheduling.codec import snapshot_from_json
+from sokovan.scheduling.engine.timing.booking_evictions import gone_by
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 profile = SchedulingProfile(queue_policy="capacity", actions=("allocate", "preempt"))
@@ -300,3 +302,117 @@ def test_nobody_is_on_a_booking_from_its_beginning_on_but_its_users(snapshot: Sy
             assert all(one.booking == "demo" and one.owner.user == "ann" for one in there)
         most = max(most, len(there))
     target(float(most))
+
+
+SECOND = 1_000
+# Cycles come at any time: an eviction is decided so much after it is due.
+CYCLE = 2_500
+
+
+@st.composite
+def inhabited(draw: st.DrawFn) -> SystemSnapshot:
+    """A booking that was accepted for two agents of which sessions use both; others wait, or may borrow them."""
+    from_ms = draw(st.integers(12, 100)) * SECOND
+    return_s = draw(st.sampled_from((None, 0, 4, 10)))
+    booking = Booking(
+        "demo", from_ms, from_ms + 40 * SECOND, agents=(str(BOOKED),), users=("ann",),
+        return_s=return_s, release_unused_s=draw(st.sampled_from((0, 3_600))),
+    )  # fmt: skip
+    sessions, free = [], {BOOKED: 3, AgentId("n1"): 3}
+    for number in range(draw(st.integers(2, 7))):
+        kernels = []
+        for at in range(draw(st.integers(1, 2))):
+            agent = draw(st.sampled_from((None, *free)))
+            agent = agent if agent is not None and free[agent] else None
+            if agent is not None:
+                free[agent] -= 1
+            kernels.append(KernelWorkload(KernelId(f"s{number}.{at}"), ResourceSlot({"cpu": 1}), agent=agent))
+        runs = all(kernel.agent for kernel in kernels)
+        if not runs:
+            for kernel in kernels:
+                free.update({kernel.agent: free[kernel.agent] + 1} if kernel.agent else {})
+            kernels = [replace(kernel, agent=None) for kernel in kernels]
+        user = draw(st.sampled_from(USERS[:2]))
+        limit_s = draw(st.sampled_from((None, None, 5, 20, 60)))
+        sessions.append(
+            SessionWorkload(
+                SessionId(f"s{number}"), tuple(kernels), submitted=number,
+                owner=Owner(user=user, access_key=AccessKey(user)), min_kernels=draw(st.integers(1, len(kernels))),
+                time_limit_ms=None if limit_s is None else limit_s * SECOND, grace_ms=draw(st.integers(0, 10)) * SECOND,
+                running_since_ms=0 if runs else None, preemptible=draw(st.integers(0, 5)) > 0,
+                borrow=draw(st.booleans()), booking="" if runs else draw(st.sampled_from(("", "", "demo"))),
+            )
+        )  # fmt: skip
+    uses = [
+        AgentUse(str(BOOKED), str(one.session_id), *gone_by(one, booking.agents, 0))
+        for one in sessions
+        if any(kernel.agent == BOOKED for kernel in one.kernels)
+    ]
+    assume(earliest_start(booking, booking.agents, uses, ())[0] == from_ms)
+    return SystemSnapshot(_agents(sessions), tuple(sessions), bookings=(booking,))
+
+
+class Ending:
+    """The kernels that were evicted, each of which uses the whole time from its notice on."""
+
+    def __init__(self) -> None:
+        self.ends_ms: dict[str, int] = {}
+
+    def later(self, snapshot: SystemSnapshot, plan: SchedulingPlan, now_ms: int) -> SystemSnapshot:
+        """The cluster at the next cycle, after a plan."""
+        at_ms = snapshot.now_ms
+        self.ends_ms.update({str(one.kernel_id): at_ms + (one.notice_ms or 0) for one in plan.evictions})
+        placed = {one.kernel_id: one.agent_id for one in plan.placements}
+        lost = {one.session_id for one in plan.evictions}
+        sessions = []
+        for session in snapshot.sessions:
+            kernels = tuple(self._later(kernel, placed.get(kernel.kernel_id), now_ms) for kernel in session.kernels)
+            moved = replace(session, kernels=kernels)
+            if all(kernel.agent is None for kernel in kernels):
+                moved = replace(moved, running_since_ms=None)
+            elif session.waits and not all(kernel.releasing for kernel in kernels if kernel.agent):
+                moved = replace(moved, running_since_ms=at_ms)
+            if session.session_id in lost:
+                moved = replace(moved, evictions_ms=(*session.evictions_ms, at_ms))
+            if moved.running_since_ms is None or moved.ends_by(moved.running_since_ms) > now_ms:
+                sessions.append(moved)
+        agents = tuple(
+            replace(
+                agent,
+                releasing_slots=total([one.slots for one in ending]),
+                releasing_count=len(ending),
+            )
+            for agent in _agents(sessions)
+            for ending in [[k for s in sessions for k in s.kernels if k.agent == agent.agent_id and k.releasing]]
+        )
+        return replace(
+            snapshot, agents=agents, sessions=tuple(sessions), reservations=plan.reservations, now_ms=now_ms
+        )  # fmt: skip
+
+    def _later(self, kernel: KernelWorkload, agent: AgentId | None, now_ms: int) -> KernelWorkload:
+        ends_ms = self.ends_ms.get(str(kernel.kernel_id))
+        if ends_ms is not None and ends_ms <= now_ms:
+            del self.ends_ms[str(kernel.kernel_id)]
+            return replace(kernel, agent=None, releasing=False)
+        if ends_ms is not None:
+            return replace(kernel, releasing=True)
+        return kernel if agent is None else replace(kernel, agent=agent)
+
+
+@pytest.mark.slow
+@at_most(100)
+@given(inhabited())
+def test_nobody_is_on_an_accepted_booking_from_its_beginning_on_whatever_ran_there_before(
+    snapshot: SystemSnapshot,
+) -> None:
+    profile, ending, evicted_for_it = SchedulingProfile(), Ending(), 0
+    [booking] = snapshot.bookings
+    for now_ms in range(CYCLE, booking.to_ms, CYCLE):
+        plan = schedule(snapshot, profile)
+        evicted_for_it += len(plan.evictions)
+        snapshot = ending.later(snapshot, plan, now_ms)
+        there = [one for one in snapshot.sessions if any(kernel.agent == BOOKED for kernel in one.kernels)]
+        used = any(one.booking == "demo" for one in there)
+        if booking.from_ms <= now_ms < (booking.to_ms if used else booking.released_at()):
+            assert all(one.booking == "demo" and one.owner.user == "ann" for one in there)
+    target(float(evicted_for_it))

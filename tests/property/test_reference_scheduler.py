@@ -12,6 +12,7 @@ from sokovan.scheduling.trace import Code
 from tests.reference.clusters import ACTIONS, SELECTORS, SEQUENCERS, clusters, profiles
 from tests.reference.scheduler import Decision, reference_schedule
 from tests.reference.themes import Theme
+from tests.reference.timing import booking_evictions
 
 BOTH = ("proportion", "capacity")
 
@@ -70,6 +71,12 @@ def check(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
     assert found.pending == expected.pending
     assert found.starts == expected.starts
     assert found.loans == expected.loans
+
+
+def left_for_bookings(snapshot: SystemSnapshot, profile: SchedulingProfile) -> set[tuple[str, str]]:
+    """The kernels that the scheduler evicts for bookings."""
+    plan = schedule(snapshot, profile)
+    return {(str(one.kernel_id), one.for_booking) for one in plan.evictions if one.for_booking}
 
 
 @pytest.mark.slow
@@ -151,6 +158,11 @@ def test_bookings_are_kept_free_and_room_is_held_from_the_earliest_time_on(
     snapshot: SystemSnapshot, profile: SchedulingProfile
 ) -> None:
     check(snapshot, profile)
+
+
+@given(clusters(TIME), profiles(TIME))
+def test_the_same_kernels_leave_for_bookings(snapshot: SystemSnapshot, profile: SchedulingProfile) -> None:
+    assert left_for_bookings(snapshot, profile) == booking_evictions(snapshot)
 
 
 @pytest.mark.slow

@@ -206,7 +206,8 @@ def _timed(dice: Dice, session: SessionWorkload) -> SessionWorkload:
     limit = (1, 2, 4)[dice.number(0, 2)] if dice.chance(7) else None
     since = None if session.waits else NOW_MS - dice.number(0, 1)
     booking = dice.one_of("b1", "b2", "b3") if dice.chance(3) else ""
-    return replace(session, time_limit_ms=limit, running_since_ms=since, booking=booking)
+    timed = replace(session, time_limit_ms=limit, running_since_ms=since, booking=booking)
+    return replace(timed, borrow=dice.chance(4), grace_ms=dice.number(0, 2) * 5_000, preemptible=dice.chance(7))
 
 
 def _bookings(dice: Dice, agents: list[str]) -> tuple[Booking, ...]:
@@ -220,6 +221,11 @@ def _bookings(dice: Dice, agents: list[str]) -> tuple[Booking, ...]:
             booking = replace(booking, release_unused_s=600)
         if dice.chance(2):
             booking = replace(booking, users=(), kind=BookingKind.MAINTENANCE)
+        if dice.chance(4):
+            # Some sessions have to leave now, or may borrow its agents until then.
+            begins = NOW_MS + dice.number(0, 15) * 5_000
+            return_s = (None, 0, 5, 10)[dice.number(0, 3)]
+            booking = replace(booking, from_ms=begins, to_ms=begins + dice.number(1, 3), return_s=return_s)
         found.append(booking)
     return tuple(found)
 

@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.session import SessionType
 from sokovan.scheduling.snapshot import NEVER_MS, KernelWorkload, SessionWorkload, SystemSnapshot
 from tests.reference.machines import ClusterState, Machine
 from tests.reference.sessions import PlacedKernel, WaitingSession
+
+# From the decision to the notice, and from the end to its proof.
+LEAD_MS = 5_000
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,19 @@ class Timetable:
                 if not inside or booking.to_ms <= starts_ms:
                     return False
             elif inside and self._overlaps(booking, starts_ms, ends_ms):
+                # Later starts are promised without loans.
+                if starts_ms == self._now and self._lends(booking, session):
+                    continue
                 return False
         return True
+
+    def _lends(self, booking: Booking, session: SessionWorkload) -> bool:
+        """Whether a booking lends its agents to a session now, for a minute at least, and has them back in time."""
+        if booking.return_s is None or not session.borrow or not evictable(session):
+            return False
+        if not all(kernel.preemptible for kernel in session.kernels) or session.grace_ms > booking.return_s * 1000:
+            return False
+        return self._now + 60_000 + session.grace_ms + LEAD_MS <= booking.from_ms
 
     def _overlaps(self, booking: Booking, starts_ms: int, ends_ms: int) -> bool:
         if starts_ms == self._now:
@@ -151,6 +166,49 @@ class Timetable:
         """Hold room for a session from a time on."""
         session = pending.session
         self.holds.append(Hold(session, tuple(kernels), starts_ms, session.ends_by(starts_ms)))
+
+
+def evictable(session: SessionWorkload) -> bool:
+    """Whether a booking may evict a session at all."""
+    return session.preemptible and session.session_type is not SessionType.SYSTEM
+
+
+def booking_evictions(snapshot: SystemSnapshot) -> set[tuple[str, str]]:
+    """The kernels that leave for bookings now, each with its booking: every pair of session and booking is asked."""
+    now, found = snapshot.now_ms, dict[str, tuple[int, str, set[str]]]()
+    used = {session.booking for session in snapshot.sessions if not session.waits}
+    for booking in snapshot.bookings:
+        if (booking.to_ms if booking.name in used else booking.released_at()) <= now:
+            continue
+        for session in snapshot.sessions:
+            since = now if session.running_since_ms is None else session.running_since_ms
+            ends_by_itself = max(session.ends_by(since), now + 1) <= booking.from_ms
+            notice_ms = session.grace_ms
+            if session.borrow and booking.return_s is not None:
+                notice_ms = min(notice_ms, booking.return_s * 1000)
+            due_ms = booking.from_ms - notice_ms - LEAD_MS
+            leaves = _leaving(session, booking)
+            if session.booking == booking.name or ends_by_itself or not leaves:
+                continue
+            known = found.get(str(session.session_id))
+            if known is None or (due_ms, booking.name) < known[:2]:
+                found[str(session.session_id)] = (due_ms, booking.name, leaves)
+    return {(kernel, name) for due_ms, name, kernels in found.values() if due_ms <= now for kernel in kernels}
+
+
+def _leaving(session: SessionWorkload, booking: Booking) -> set[str]:
+    """The kernels there if the rest is a gang without them, else all of the session."""
+    running = [kernel for kernel in session.kernels if kernel.agent is not None and not kernel.releasing]
+    there = [kernel for kernel in running if str(kernel.agent) in booking.agents]
+    if not there or not evictable(session):
+        return set()
+    waiting = sum(kernel.agent is None and not kernel.slots for kernel in session.kernels)
+    rest = len(running) - len(there)
+    was_broken = len(running) + waiting < session.gang_size
+    goes_on = rest > 0 and not session.starting and (rest + waiting >= session.gang_size or was_broken)
+    if goes_on and all(kernel.preemptible for kernel in there):
+        return {str(kernel.kernel_id) for kernel in there}
+    return {str(kernel.kernel_id) for kernel in running} if all(one.preemptible for one in running) else set()
 
 
 def _add(free: dict[str, int], kernel: KernelWorkload, times: int) -> None:

@@ -593,6 +593,29 @@ export interface SessionMetricsView {
   items: KernelUseView[];
 }
 
+/** A session that leaves the agents of a booking, or was evicted from them. */
+export interface BookingEvictionView {
+  session: string;
+  name: string;
+  user: string;
+  kernels: number;
+  whole: boolean;
+  notice_at: string;
+  ends_by: string;
+  then: string;
+  evicted: boolean;
+  ended_at: string | null;
+  lost_slot_s: number | null;
+}
+
+/** A booking with its agents, and the sessions that leave for it. */
+export interface BookingEvictionsView {
+  booking: string;
+  agents: string[];
+  planned: BookingEvictionView[];
+  evicted: BookingEvictionView[];
+}
+
 /** A session that an agent could not start; whose it was is for administrators. */
 export interface AgentFailureView {
   at: string;
@@ -908,6 +931,7 @@ export interface BookingBody {
   queues?: string[];
   release_unused_s?: number;
   slots?: Record<string, number | string> | null;
+  return_s?: number | null;
 }
 
 /** All bookings. */

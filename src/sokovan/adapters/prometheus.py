@@ -44,7 +44,7 @@ METRICS: Mapping[str, Metric] = {
         "histogram", "Time from the notice of an eviction to the proof of the end.", ("action",)
     ),
     "evicted_slot_seconds_total": Metric("counter", "Work lost by evictions, in slot seconds.", ("action",)),
-    "evictions_total": Metric("counter", "Kernels evicted for other sessions, by action.", ("action",)),
+    "evictions_total": Metric("counter", "Kernels evicted for other sessions and bookings, by action.", ("action",)),
     "fenced_out_total": Metric(
         "counter", "Late writes refused, because another manager leads meanwhile.", ("coordinator",)
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, ScalingGroupName, SessionId
 from sokovan.domain.records import SessionRecord
@@ -20,11 +21,13 @@ class RecordedPlan:
     """The outcome of recording a plan.
 
     `evicted` are the sessions that lost kernels, as they are now. `refused` are sessions for
-    which nothing was evicted, because what the decision was based on has changed, and why.
+    which nothing was evicted, because what the decision was based on has changed, and why; `spared`
+    those that were not evicted for a booking.
     """
 
     evicted: tuple[SessionRecord, ...] = ()
     refused: Mapping[SessionId, str] = field(default_factory=dict)
+    spared: Mapping[SessionId, str] = field(default_factory=dict)
 
 
 class CatalogMarks(NamedTuple):
@@ -40,9 +43,11 @@ class SnapshotSource(Protocol):
     A refresh reads only what changed since the last one. One source is used by one task
     at a time. `history` is the past usage of the scaling group, as of the last change of
     each row. `is_behind` says whether the last refresh left new sessions for the next one.
+    `bookings` are those that had not ended then.
     """
 
     is_behind: bool
+    bookings: Sequence[Booking]
 
     async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> bool:
         """Read what was committed since the last call; whether anything changed.
@@ -76,7 +81,8 @@ class SnapshotSource(Protocol):
         """Merge a plan into the carried state, and evict its victims, in one transaction.
 
         The state is merged by `CarriedState.after`. Evictions are verified again: those for
-        a session are committed with its reservation, or both are dropped. Raises FencedOut.
+        a session are committed with its reservation, or both are dropped; what leaves for a booking is
+        committed session by session, if the booking still needs it. Raises FencedOut.
         """
 
     @property

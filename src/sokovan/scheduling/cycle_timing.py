@@ -7,6 +7,7 @@ Where nothing does, the same decision need not be made again and again.
 from __future__ import annotations
 
 from sokovan.domain.cluster.agent import FOREVER_MS
+from sokovan.scheduling.engine.timing.booking_evictions import evictions_for_bookings
 from sokovan.scheduling.engine.timing.calendar import blocks_of
 from sokovan.scheduling.profile import EVICTING_ACTIONS, SchedulingProfile
 from sokovan.scheduling.registry import BUILT_IN
@@ -37,6 +38,15 @@ def depends_on_time(snapshot: SystemSnapshot, profile: SchedulingProfile) -> boo
         or any(until_ms != FOREVER_MS for agent in snapshot.agents for _, until_ms in agent.leased_ports)
         or any(map(_is_timed, snapshot.sessions))
     )
+
+
+def leaves_at(snapshot: SystemSnapshot) -> int | None:
+    """When the next session has to leave booked agents.
+
+    The time of the snapshot if one has to now; None without one.
+    """
+    found = evictions_for_bookings(snapshot)
+    return snapshot.now_ms if found.due else found.next_ms
 
 
 def _is_timed(session: SessionWorkload) -> bool:

@@ -26,6 +26,7 @@ from sokovan.scheduling.engine.pending_session import BatchingContext, PendingRe
 from sokovan.scheduling.engine.queue_order import QueueOrder, SessionHeap, WaitingSessions
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.timing.back_off import back_off, comes_first
+from sokovan.scheduling.engine.timing.booking_evictions import evictions_for_bookings
 from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of
 from sokovan.scheduling.engine.usage.affinity import AffinityIndex
 from sokovan.scheduling.engine.usage.array_usage import ArrayUsage
@@ -150,6 +151,8 @@ class SchedulingCycle:
                 evictions.run(action, sessions, self._new_queue)
             else:
                 Backfill(self._context, self._admission, outcome).run(sessions)
+        if self._snapshot.bookings:
+            self._evict_for_bookings(outcome)
         for pending in sessions:
             self._admission.examine(pending)
         trace = Explainer(self._context, now_ms=self._snapshot.now_ms).trace(sessions, notes=self._notes)
@@ -167,6 +170,13 @@ class SchedulingCycle:
             verdicts=trace.verdicts,
             shares=shares,
         )
+
+    def _evict_for_bookings(self, outcome: AllocateOutcome) -> None:
+        """Evict what has to leave booked agents now, unless it is evicted or moved in this cycle anyway."""
+        gone = {str(one.session_id) for one in outcome.evictions} | {str(one.session_id) for one in outcome.moves}
+        now_ms, assumed_ms = self._snapshot.now_ms, self._profile.eviction_options.assumed_checkpoint * 1000
+        for one in evictions_for_bookings(self._snapshot, gone).due:
+            outcome.evictions.extend(one.evictions(now_ms, assumed_ms))
 
     def _reservations(self, outcome: AllocateOutcome) -> tuple[Reservation, ...]:
         calendar = self._context.calendar

@@ -30,7 +30,7 @@ class Eviction(NamedTuple):
     `action` is the one that chose it, `lost_s` the work that it loses in slot seconds. By `rule`
     it may be evicted. `cost` is that of all victims of the session, `runner_up` that of the
     next best set, if the search compared one. It ends `notice_ms` after its notice at the latest; None
-    for the grace period of its session.
+    for the grace period of its session. One `for_booking` makes room for that, and for no session.
     """
 
     kernel_id: KernelId
@@ -43,6 +43,7 @@ class Eviction(NamedTuple):
     cost: EvictionCost | None = None
     runner_up: EvictionCost | None = None
     notice_ms: int | None = None
+    for_booking: str = ""
 
 
 class Relocation(NamedTuple):

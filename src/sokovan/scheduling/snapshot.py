@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from sokovan.domain.session import (
     SessionType,
     TopologyConstraint,
 )
-from sokovan.domain.slots import NO_SLOTS, ResourceSlot, needs_master_port, total
+from sokovan.domain.slots import NO_SLOTS, ResourceSlot, is_accelerator, needs_master_port, total
 
 __all__ = [
     "NEVER_MS",
@@ -36,8 +37,11 @@ __all__ = [
     "SessionWorkload",
     "SystemSnapshot",
     "UsageRecord",
+    "gang_holds",
     "latest_start",
+    "loss_slots",
     "milliseconds",
+    "unsaved_ms",
     "workload_of",
 ]
 
@@ -346,3 +350,43 @@ def workload_of(spec: SessionSpec, *, submitted: int) -> SessionWorkload:
 def milliseconds(seconds: int | None) -> int | None:
     """A time limit in milliseconds; None without one."""
     return None if seconds is None else seconds * 1000
+
+
+def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> bool:
+    """Whether a session has its minimum, group minimums and whole groups."""
+    if len(kernels) < session.gang_size:
+        return False
+    groups = Counter(kernel.group for kernel in kernels)
+    if any(groups[group] < least for group, least in session.group_minimums.items()):
+        return False
+    sizes: Counter[tuple[int, str]] = Counter()
+    for kernel in kernels:
+        for number, partition in enumerate(session.partitions):
+            if partition.by in kernel.labels:
+                sizes[number, kernel.labels[partition.by]] += 1
+                break
+    return all(
+        sum(1 for (which, _), size in sizes.items() if which == number and size >= partition.size)
+        >= partition.min_groups
+        for number, partition in enumerate(session.partitions)
+    )
+
+
+def unsaved_ms(session: SessionWorkload, now_ms: int, assumed_ms: int) -> int:
+    """The time of work that a session loses if it ends now."""
+    if session.running_since_ms is None:
+        return 0
+    ran_ms = max(0, now_ms - session.running_since_ms)
+    if session.saves_every_ms is not None:
+        ran_ms = min(ran_ms, session.saves_every_ms)
+    if session.checkpoint_ms is None:
+        return min(ran_ms, assumed_ms)
+    return min(ran_ms, max(0, now_ms - session.checkpoint_ms))
+
+
+def loss_slots(slots: ResourceSlot) -> int:
+    """Thousandths of accelerators, or of cpu where there are none."""
+    devices = sum(
+        amount if slot.endswith(".shares") else amount * 1000 for slot, amount in slots.items() if is_accelerator(slot)
+    )
+    return devices or slots["cpu"]

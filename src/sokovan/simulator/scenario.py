@@ -55,7 +55,7 @@ _SESSION = (
 _KERNEL = (
     "group", "slots", "require", "labels", "arch", "at", "nominated", "priority", "preemptible", "releasing", "image",
 )  # fmt: skip
-_BOOKING = ("kind", "from", "to", "agents", "hypernode", "users", "groups", "queues", "release_unused_s")
+_BOOKING = ("kind", "from", "to", "agents", "hypernode", "users", "groups", "queues", "release_unused_s", "return_s")
 _LIMIT = ("slots", "sessions", "pending", "pending_slots")
 _EXPECT = (
     "placed", "placed_count", "placed_in", "placed_within", "same_hypernode_tier", "evicted", "reserved", "pending",
@@ -248,6 +248,7 @@ class _Reader:
                 groups=tuple(item.text() for item in _list_at(given, "groups")),
                 queues=tuple(item.text() for item in _list_at(given, "queues")),
                 release_unused_s=unused,
+                return_s=given["return_s"].number(least=0) if "return_s" in given else None,
             ),
         )
 

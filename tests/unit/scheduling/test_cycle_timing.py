@@ -8,7 +8,8 @@ import pytest
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.scheduling.cycle_timing import depends_on_time
+from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS
+from sokovan.scheduling.cycle_timing import depends_on_time, leaves_at
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import Reservation, SystemSnapshot
@@ -83,3 +84,11 @@ def test_what_is_reserved_booked_or_free_at_a_time_is_decided_again() -> None:
 )
 def test_rules_that_may_look_at_the_time_are_asked_again(rules: dict[str, Any]) -> None:
     assert depends_on_time(busy(), SchedulingProfile(**rules))
+
+
+def test_the_next_eviction_for_a_booking_is_a_time_to_decide_again() -> None:
+    booking = Booking("demo", DAY_MS, 2 * DAY_MS, agents=("a",), users=("u",))
+    assert leaves_at(busy()) is None
+    assert leaves_at(busy(bookings=(booking,))) == DAY_MS - BOOKING_LEAD_MS
+    late = busy(bookings=(booking,), now_ms=DAY_MS)
+    assert leaves_at(late) == DAY_MS

@@ -22,8 +22,16 @@ from sokovan.domain.session import (
     TopologyMode,
 )
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.snapshot import FairSharePolicy, KernelWorkload, Reservation, SessionWorkload, workload_of
-from tests.unit.scheduling.little_cluster import agent, session, snapshot
+from sokovan.scheduling.snapshot import (
+    FairSharePolicy,
+    KernelWorkload,
+    Reservation,
+    SessionWorkload,
+    gang_holds,
+    loss_slots,
+    workload_of,
+)
+from tests.unit.scheduling.little_cluster import agent, kernel, session, snapshot
 
 # Only a session that runs has these.
 OF_RUNNING = {"hypernode", "running_since_ms", "checkpoint_ms"}
@@ -103,3 +111,19 @@ def test_usage_is_forgotten_by_half_in_a_week_by_default() -> None:
 def test_a_snapshot_is_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         snapshot([]).now_ms = 1  # type: ignore[misc]  # this is what is forbidden
+
+
+def test_a_gang_holds_with_its_minimum_its_group_minimums_and_whole_groups() -> None:
+    workers = [kernel(f"w{i}", on="a", group="worker", labels={"part": str(i // 2)}) for i in range(4)]
+    grouped = session("s", *workers, min_kernels=2, group_minimums={"worker": 3})
+    assert gang_holds(grouped, workers[:3])
+    assert not gang_holds(grouped, workers[:2])
+    parted = session("s", *workers, min_kernels=2, partitions=(Partition("parts", "part", 2, 1),))
+    assert gang_holds(parted, workers[:2])
+    assert not gang_holds(parted, [workers[0], workers[2]])
+
+
+def test_accelerators_count_before_cpu() -> None:
+    assert loss_slots(parse_slots("cpu=2 cuda.device=3")) == 3000
+    assert loss_slots(parse_slots("cpu=2 cuda.shares=0.5")) == 500
+    assert loss_slots(parse_slots("cpu=2")) == 2000

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from sokovan.api.mapping.sessions import eviction_cost_view
 from sokovan.api.mapping.times import time_text, time_text_or_none
 from sokovan.domain.records import KernelRecord
+from sokovan.orchestrator.sessions.explain.departures import BookedSession
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
     PlannedSession,
@@ -17,6 +18,7 @@ from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.scheduling.trace import Check
 from sokovan.wire.api.explanations import (
     AheadView,
+    BookingEvictionView,
     CheckView,
     DeviceFiguresView,
     PlacementView,
@@ -137,3 +139,27 @@ def held_figures(kernel: KernelRecord, state: AgentState | None) -> dict[str, De
     known = {} if state is None else state.devices
     held = [device for devices in kernel.devices.values() for device in devices]
     return device_figures({device: known[device] for device in held if device in known})
+
+
+def booked_session_view(one: BookedSession) -> BookingEvictionView:
+    """A session that leaves for a booking, or was evicted for it."""
+    session, leaves, receipt = one.session, one.leaves, one.receipt
+    if receipt is not None:
+        kernels, whole, from_ms, to_ms = receipt.kernels, receipt.whole, receipt.at_ms, receipt.evict_at_ms
+    elif leaves is not None:
+        kernels, whole, from_ms, to_ms = len(leaves.kernels), leaves.is_whole, leaves.at_ms, leaves.ends_ms
+    else:
+        raise ValueError("it neither leaves nor was evicted")
+    return BookingEvictionView(
+        session=session.session_id,
+        name=session.spec.name,
+        user=session.spec.owner.user,
+        kernels=kernels,
+        whole=whole,
+        notice_at=time_text(from_ms),
+        ends_by=time_text(to_ms),
+        then="shrink" if not whole else "requeue" if session.spec.returns else "end",
+        evicted=receipt is not None,
+        ended_at=None if receipt is None else time_text_or_none(receipt.ended_ms),
+        lost_slot_s=None if receipt is None else receipt.lost_s,
+    )

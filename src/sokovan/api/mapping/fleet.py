@@ -195,6 +195,7 @@ def booking_view(booking: Booking) -> BookingBody:
         queues=list(booking.queues),
         release_unused_s=booking.release_unused_s,
         slots=amounts(booking.slots) or None,
+        return_s=booking.return_s,
     )
 
 
@@ -217,6 +218,7 @@ def booking_of(body: BookingBody, _before: Booking | None) -> Booking:
         queues=tuple(dict.fromkeys(body.queues)),
         release_unused_s=body.release_unused_s,
         slots=read_slots(body.slots or {}),
+        return_s=body.return_s,
     )
 
 

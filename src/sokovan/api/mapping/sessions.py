@@ -260,6 +260,7 @@ def _eviction_view(receipt: EvictionReceipt, spec: SpecSummary) -> EvictionView:
         rule=receipt.rule,
         cost=eviction_cost_view(receipt.cost),
         next_best=eviction_cost_view(receipt.runner_up),
+        for_booking=receipt.for_booking,
     )
 
 

@@ -1,7 +1,8 @@
 """Bookings: agents that are kept for some owners in a period.
 
 A maintenance window is a booking without permitted owners. Sessions name the booking that they
-run in. Before it begins, others may use its agents if they end by then.
+run in. Before it begins, others may use its agents if they end by then, or borrow them. What may be
+evicted is not in its way: it leaves in time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Booking:
 
     With `slots` and without agents, agents that together have so much are chosen when it is made.
     `users`, `groups` and `queues` say who may use it; anyone of them may. A booking that no
-    session uses `release_unused_s` after it began is given up.
+    session uses `release_unused_s` after it began is given up. Before it begins, its agents are
+    lent to sessions that borrow, if they end within `return_s` of a notice; None for no loans.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Booking:
     queues: tuple[str, ...] = ()
     release_unused_s: int = RELEASE_UNUSED_DEFAULT_S
     slots: ResourceSlot = NO_SLOTS
+    return_s: int | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, what="booking")
@@ -57,6 +60,8 @@ class Booking:
         require_int(self.from_ms, what=what, field="from", least=0)
         require_int(self.to_ms, what=what, field="to", least=0)
         require_int(self.release_unused_s, what=what, field="release_unused_s", least=0)
+        if self.return_s is not None:
+            require_int(self.return_s, what=what, field="return_s", least=0)
         for field in ("agents", "users", "groups", "queues"):
             require_tuple(getattr(self, field), str, what=what, field=field)
         if self.to_ms <= self.from_ms:
@@ -87,11 +92,15 @@ class Booking:
 
 @dataclass(frozen=True, slots=True)
 class AgentUse:
-    """A session on an agent, and by when it has ended; None if that is not known."""
+    """A session on an agent, and by when it has ended; None if that is not known.
+
+    `evicted`: by then an eviction has ended it that begins now.
+    """
 
     agent: str
     session: str
     ends_ms: int | None = None
+    evicted: bool = False
 
 
 def earliest_start(
@@ -113,7 +122,8 @@ def earliest_start(
         if use.ends_ms is None:
             return None, f"session {use.session} on agent {use.agent} has no time limit"
         if use.ends_ms > starts_ms:
-            starts_ms, reason = use.ends_ms, f"session {use.session} on agent {use.agent} may run for longer"
+            problem = "could not be evicted by then, with its grace" if use.evicted else "may run for longer"
+            starts_ms, reason = use.ends_ms, f"session {use.session} on agent {use.agent} {problem}"
     # In the order of their beginning, one pass is enough: one that was passed before ends before.
     for other, theirs in sorted(others, key=lambda one: one[0].from_ms):
         overlaps = other.from_ms < starts_ms + length_ms and other.to_ms > starts_ms

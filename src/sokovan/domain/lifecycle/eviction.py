@@ -20,6 +20,10 @@ NOTICE_GIVEN = "notice-given"
 EVICTION_WITHDRAWN = "eviction-withdrawn"
 # The actions that evict. Evictions by CONSOLIDATE are moves: the evicted have another place already.
 PREEMPT, RECLAIM, CONSOLIDATE = "preempt", "reclaim", "consolidate"
+# The action that evicts for a booking instead of a session, with the profile's actions or without.
+BOOKING = "booking"
+# From the decision to evict for a booking until the notice is given, and from the end to its proof.
+BOOKING_LEAD_MS = 5_000
 # The receipts that a session keeps; the oldest are dropped.
 RECEIPTS_MAX = 32
 # Evictions of the last day make the next wait longer.
@@ -39,12 +43,14 @@ class Checkpoint:
     done: bool = False
 
 
-# The rules by which kernels may be evicted: lower priority, a queue above its share, a loan that returns, a move.
+# The rules by which kernels may be evicted: lower priority, a queue above its share, a loan that returns, a move,
+# a booking of their agents.
 RULES = {
     "priority": "of lower priority",
     "share": "of a queue above its share",
     "loan": "on loan",
     "move": "movable",
+    BOOKING: "on booked agents",
 }
 
 
@@ -109,7 +115,8 @@ class EvictionReceipt:
     to get their notice: before, it can be spared. `exits` are the codes of kernels that had
     ended by themselves before it, and are gone. `for_name` is the name of `for_session`.
     `rule` is that by which its kernels could be evicted; `cost` is that of all victims of the
-    taker, `runner_up` that of the next best set, if one was compared.
+    taker, `runner_up` that of the next best set, if one was compared. Those of `for_booking` are for
+    that booking, and for no session.
     """
 
     number: int
@@ -135,9 +142,12 @@ class EvictionReceipt:
     rule: str = ""
     cost: EvictionCost | None = None
     runner_up: EvictionCost | None = None
+    for_booking: str = ""
 
     def taker_named_to(self, reader: str) -> str:
-        """The session for which it was, by its name; empty if it is of another user."""
+        """The session or booking for which it was; empty if it is another user's."""
+        if self.for_booking:
+            return f"booking {self.for_booking}"
         return (self.for_name or self.for_session) if self.for_user == reader else ""
 
     @property
@@ -188,11 +198,16 @@ class EvictionReceipt:
         return {
             "reason": self.action,
             "evict_at": self.evict_at_ms / 1000,
-            "for": self.for_session if self.for_user == user else "a session of another user",
+            "for": self._taker_in_notice(user),
             "kernels": self.kernels,
             "whole": self.whole,
             "then": "shrink" if not self.whole else "requeue" if returns or self.is_move else "end",
         }
+
+    def _taker_in_notice(self, user: str) -> str:
+        if self.for_booking:
+            return f"booking {self.for_booking}"
+        return self.for_session if self.for_user == user else "a session of another user"
 
 
 class TakerState(NamedTuple):
@@ -201,6 +216,10 @@ class TakerState(NamedTuple):
     status: str
     scheduled_ms: int | None
     ended_ms: int | None
+
+
+# Of a booking that was removed, as of a session that was withdrawn.
+BOOKING_REMOVED = TakerState(SessionStatus.CANCELLED, None, None)
 
 
 def room_back_ms(evictions: Sequence[EvictionReceipt], taker: TakerState | None) -> int | None:

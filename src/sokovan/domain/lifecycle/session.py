@@ -77,8 +77,8 @@ SESSION = TransitionTable(
         *[(alive,        _T.FAILED,               _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
         *[(alive,        _T.EXPIRED,              _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
         *[(alive,        _T.RETRY_REQUESTED,      _S.TERMINATING,  COORDINATOR | REPORT) for alive in _ALIVE],
-        # One that starts is protected until it runs.
-        (_S.RUNNING,     _T.PREEMPTED,            _S.TERMINATING,  COORDINATOR),
+        # One that starts is protected until it runs, from all but bookings.
+        *[(alive,        _T.PREEMPTED,            _S.TERMINATING,  COORDINATOR) for alive in _ALIVE],
         # The session that it was evicted for does not need the room any more, and it had no notice yet.
         (_S.TERMINATING, _T.SPARED,               _S.RUNNING,      COORDINATOR),
         (_S.TERMINATING, _T.KERNELS_GONE,         _S.TERMINATED,   COORDINATOR | REPORT),

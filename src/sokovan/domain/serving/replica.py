@@ -19,7 +19,7 @@ CRASH_LOOP = "crash-loop"
 # Each replica that serves forgives one more: a large deployment that loses a machine starts others at once.
 CRASHES_MAX, CRASH_WINDOW_MS = 3, 600_000
 # Ends of sessions that say nothing about their engine: by its agent, for other sessions, by a user.
-_OTHERS_DOING = frozenset({"agent-lost", "kernel-lost", "preempted", "reclaimed", *ENDED_BY_USER})
+_OTHERS_DOING = frozenset({"agent-lost", "kernel-lost", "preempted", "reclaimed", "booked", *ENDED_BY_USER})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from sokovan.ports.allocation import SchedulingAllocator
 from sokovan.ports.environment import Clock
 from sokovan.ports.snapshots import SnapshotSource
 from sokovan.ports.storage import Fence
-from sokovan.scheduling.cycle_timing import depends_on_time
+from sokovan.scheduling.cycle_timing import depends_on_time, leaves_at
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile, profile_of
-from sokovan.scheduling.snapshot import SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import Booking, SessionWorkload, SystemSnapshot
 from sokovan.scheduling.trace import Code, Verdict, final_verdicts
 
 # The core is pure and may take long; the caller chooses where it runs (in a server, a thread).
@@ -87,6 +87,13 @@ class Scheduler:
         """All scaling groups, as of the last refresh."""
         return self._snapshots.groups()
 
+    def bookings(self) -> Sequence[Booking]:
+        """The bookings that have not ended, as of the last refresh.
+
+        While there are any, sessions may have to leave their agents also if none waits.
+        """
+        return self._snapshots.bookings
+
     def is_eligible(self, group: ScalingGroupName, session_id: SessionId) -> bool:
         """Whether the last cycle of this term found that the session may start, but waits."""
         return self._verdicts.is_eligible(group, session_id)
@@ -109,9 +116,9 @@ class Scheduler:
     async def run(self, *, fence: Fence | None, always: bool, pending: bool = True, anew: bool = False) -> CycleReport:
         """Run a cycle if something changed, one is due, or `always` is set.
 
-        `pending` says whether any session waits. What is left of a plan is applied, and nothing is
-        decided meanwhile, except `anew` for sessions that came later. Works on the state of the
-        last `refresh`, which included sessions if one waits.
+        `pending` says whether any session waits, or may have to leave booked agents. What is left
+        of a plan is applied, and nothing is decided meanwhile, except `anew` for sessions that came
+        later. Works on the state of the last `refresh`, which included sessions if one waits.
         Raises FencedOut, StoreUnavailable.
         """
         report = CycleReport()
@@ -163,7 +170,10 @@ class Scheduler:
     ) -> bool:
         """Decide and allocate; whether the same snapshot may be decided otherwise later."""
         group = snapshot.scaling_group.name
-        if not pending:
+        leaves_ms = leaves_at(snapshot)
+        if leaves_ms is not None and leaves_ms > snapshot.now_ms:
+            self._wake_in(leaves_ms - snapshot.now_ms)
+        if not pending and (leaves_ms is None or leaves_ms > snapshot.now_ms):
             await self._verdicts.write(group, ())
             self.plans.drop(group)
             return False
@@ -178,7 +188,7 @@ class Scheduler:
         verdicts = whole.verdicts
         recorded = await self._snapshots.record_plan(group, plan, fence=fence)
         report.evicted += recorded.evicted
-        if recorded.refused or report.refused:
+        if recorded.refused or recorded.spared or report.refused:
             self._wake_in(_AFTER_REFUSAL_MS)
         await self._verdicts.write(group, verdicts)
         report.never.update({one.session_id: one for one in final_verdicts(verdicts)})

@@ -57,7 +57,7 @@ class SessionFilter:
     `reason` is the code of the verdict on sessions that wait. With `since_ms` sessions match
     that had not ended then, with `until_ms` those that were submitted before. Each of `words`
     is part of the name, the id, the user or the queue, in any case; they are looked for among
-    the newest SEARCHED_MAX sessions.
+    the newest SEARCHED_MAX sessions. `evicted_for` is a booking that one of their receipts names.
     """
 
     statuses: Collection[SessionStatus] = ()
@@ -76,6 +76,7 @@ class SessionFilter:
     until_ms: int | None = None
     reason: str = ""
     words: Collection[str] = ()
+    evicted_for: str = ""
 
 
 class SessionProperty(StrEnum):

@@ -21,7 +21,7 @@ from sokovan.domain.slots import is_cuda
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import FitError, Shape
-from sokovan.scheduling.engine.timing.calendar import seconds
+from sokovan.scheduling.engine.timing.calendar import holder_on, seconds
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.workspace import Ints
@@ -77,6 +77,10 @@ class Explainer:
             summary = f"{pending.placed} of {kernels} kernels placed on {agents} agents"
         if pending.loan_s is not None:
             summary += f", on loan from queue {pending.node.name}, which has it back within {pending.loan_s} s"
+        calendar = self._context.calendar
+        for booking in () if calendar is None else calendar.lenders(pending.session, pending.agents):
+            begins = seconds(booking.from_ms - self._now_ms)
+            summary += f", lent by booking {booking.name}, which begins in {begins} and evicts it before"
         if pending.batches and pending.reason is not None:
             summary += f", {pending.waiting} wait: {self._cause(pending, pending.reason)[1]}"
         return Verdict(
@@ -169,7 +173,7 @@ class Explainer:
         error, calendar = self._fit_error(reason.shape), self._context.calendar
         holder = error.holder
         if error.held_agent is None and error.timed_agent is not None and calendar is not None:
-            holder = calendar.holder(error.timed_agent)
+            holder = holder_on(calendar, self._workspace.position[error.timed_agent])
         return shortage, Check(RESERVED_FOR, "short", str(holder))
 
     def _tier_checks(self, pending: PendingSession, reason: PendingReason) -> Iterator[Check]:

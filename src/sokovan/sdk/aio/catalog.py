@@ -21,6 +21,7 @@ from sokovan.sdk.core.catalog_calls import (
     UsageHistoryOptions,
 )
 from sokovan.sdk.core.paging import Paging
+from sokovan.wire.api.explanations import BookingEvictionsView
 from sokovan.wire.api.fleet import (
     AgentImpactView,
     AgentView,
@@ -84,6 +85,14 @@ class AsyncBookings(AsyncCatalog[BookingBody]):
     async def create(self, body: BookingBody) -> BookingBody:
         """Create one. Raises Refused, code `already-exists`, if its name is in use."""
         return await self._connection.send(self._kind.create(body))
+
+    async def preview(self, body: BookingBody) -> BookingEvictionsView:
+        """Whom a booking would evict; nothing is stored. Raises Refused, as `put` does."""
+        return await self._connection.send(catalog_calls.preview_booking(body))
+
+    async def evictions(self, name: str) -> BookingEvictionsView:
+        """The sessions that leave for a booking, and those that did."""
+        return await self._connection.send(catalog_calls.booking_evictions(name))
 
 
 class AsyncImageCatalog:

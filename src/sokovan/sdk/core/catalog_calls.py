@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypedDict, TypeVar
 
 from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
+from sokovan.wire.api.explanations import BookingEvictionsView
 from sokovan.wire.api.fleet import (
     AgentChange,
     AgentImpactView,
@@ -95,6 +96,17 @@ DOMAINS = CatalogKind("domains", DomainBody, DomainPage)
 GROUPS = CatalogKind("groups", GroupBody, GroupPage)
 USERS = CatalogKind("users", UserBody, UserPage)
 POLICIES = CatalogKind("policies", PolicyBody, PolicyPage)
+
+
+def preview_booking(body: BookingBody) -> Call[BookingEvictionsView]:
+    """Get whom a booking would evict."""
+    path = api_path("bookings", body.name)
+    return Call(method="PUT", path=path, answer=BookingEvictionsView, body=sparse(body), query={"dry_run": "true"})
+
+
+def booking_evictions(name: str) -> Call[BookingEvictionsView]:
+    """Get the sessions that leave for a booking, and those that did."""
+    return Call(method="GET", path=api_path("bookings", name, "evictions"), answer=BookingEvictionsView)
 
 
 def agents(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[AgentPage]:

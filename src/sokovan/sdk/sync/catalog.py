@@ -22,6 +22,7 @@ from sokovan.sdk.core.catalog_calls import (
 )
 from sokovan.sdk.core.paging import Paging
 from sokovan.sdk.sync.connection import Connection
+from sokovan.wire.api.explanations import BookingEvictionsView
 from sokovan.wire.api.fleet import (
     AgentImpactView,
     AgentView,
@@ -85,6 +86,14 @@ class Bookings(Catalog[BookingBody]):
     def create(self, body: BookingBody) -> BookingBody:
         """Create one. Raises Refused, code `already-exists`, if its name is in use."""
         return self._connection.send(self._kind.create(body))
+
+    def preview(self, body: BookingBody) -> BookingEvictionsView:
+        """Whom a booking would evict; nothing is stored. Raises Refused, as `put` does."""
+        return self._connection.send(catalog_calls.preview_booking(body))
+
+    def evictions(self, name: str) -> BookingEvictionsView:
+        """The sessions that leave for a booking, and those that did."""
+        return self._connection.send(catalog_calls.booking_evictions(name))
 
 
 class ImageCatalog:

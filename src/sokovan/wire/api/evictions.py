@@ -31,8 +31,8 @@ class EvictionView:
     `lost_slot_s` counts from the last checkpoint that was `reported`, of `step`, or from the start, to
     the end; until `ended_at` it is an estimate. With `saves_every_s` it counts from the last save;
     `completed`: it had ended before the notice. Another user's `for_session` is empty.
-    By `rule` (priority, share, loan, move) it could be evicted; `cost` is that of all victims of the taker,
-    `next_best` that of the next best set, if one was compared.
+    By `rule` (priority, share, loan, move, booking) it could be evicted; `cost` is that of all victims of the taker,
+    `next_best` that of the next best set, if one was compared. One `for_booking` is for no session.
     """
 
     number: int
@@ -52,3 +52,4 @@ class EvictionView:
     rule: str = ""
     cost: EvictionCostView | None = None
     next_best: EvictionCostView | None = None
+    for_booking: str = ""

@@ -175,3 +175,38 @@ class SessionMetricsView:
     status: str
     size: int
     items: list[KernelUseView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingEvictionView:
+    """A session that leaves the agents of a booking, or was evicted from them.
+
+    Of its kernels so many, all if `whole`, get their notice at `notice_at` and end by `ends_by`. `then` is
+    `requeue`, `shrink` (it goes on with fewer kernels) or `end`. Once it was evicted, `lost_slot_s` are its lost
+    slot seconds, to the end of the kernels at `ended_at`, or to the notice until then.
+    """
+
+    session: str
+    name: str
+    user: str
+    kernels: int
+    whole: bool
+    notice_at: str
+    ends_by: str
+    then: str
+    evicted: bool = False
+    ended_at: str | None = None
+    lost_slot_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingEvictionsView:
+    """A booking with its agents, and the sessions that leave for it.
+
+    Those `planned` leave unless they end before; the others were evicted.
+    """
+
+    booking: str
+    agents: list[str]
+    planned: list[BookingEvictionView]
+    evicted: list[BookingEvictionView]

@@ -435,7 +435,8 @@ class BookingBody(StrictBody):
     Or some that have `slots` together.
     Without agents, those that together have the slots and are free are chosen, in one scaling
     group. Sessions of `users`, `groups` and `queues` may name it. Agents in maintenance run no
-    sessions. A booking that no session uses `release_unused_s` after it began is given up.
+    sessions. A booking that no session uses `release_unused_s` after it began is given up. With `return_s`
+    its agents are lent before it begins, to sessions that borrow and end so soon after their notice.
     """
 
     name: str
@@ -449,6 +450,7 @@ class BookingBody(StrictBody):
     queues: list[str] = field(default_factory=list)
     release_unused_s: int = 600
     slots: dict[str, Amount] | None = None
+    return_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ PROMISED = """
 GET /livez
 GET /readyz
 GET /metrics
+GET /api/v1/bookings/{name}/evictions
 GET /api/v1/openapi.json
 GET /api/v1/whoami
 GET /api/v1/health
@@ -158,6 +159,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.new_login_code(),
     catalog_calls.logins(),
     catalog_calls.delete_login("LI-1"),
+    catalog_calls.booking_evictions("demo"),
     *(kind.listing() for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.get("a/b:1") for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),
     *(kind.delete("a/b:1") for kind in (SCALING_GROUPS, QUEUES, BOOKINGS, IMAGES, DOMAINS, GROUPS, USERS, POLICIES)),

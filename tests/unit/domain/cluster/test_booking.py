@@ -46,6 +46,7 @@ def test_a_booking_that_nobody_uses_is_given_up_and_maintenance_is_not() -> None
         ({"hypernode": "rack"}, "agents"),
         ({"kind": BookingKind.MAINTENANCE, "users": ("ann",)}, "users"),
         ({"users": "ann"}, "users"),
+        ({"return_s": -1}, "return_s"),
         ({"agents": tuple(f"a{number}" for number in range(10_001))}, "agents"),
     ],
 )
@@ -66,6 +67,13 @@ def use(agent: str, ends_ms: int | None) -> AgentUse:
         ((use("a1", 900), use("other", None)), (), 1_000, ""),
         ((use("a1", 5_000), use("a1", 4_000)), (), 5_000, "session s on agent a1 may run for longer"),
         ((use("a1", None),), (), None, "session s on agent a1 has no time limit"),
+        (
+            (AgentUse("a1", "s", 5_000, evicted=True), use("a1", 4_000)),
+            (),
+            5_000,
+            "session s on agent a1 could not be evicted by then, with its grace",
+        ),
+        ((AgentUse("a1", "s", 900, evicted=True),), (), 1_000, ""),
         ((), (("b", 0, 1_000), ("c", 900_000, 950_000)), 1_000, ""),
         ((), (("b", 0, 2_000),), 2_000, "agent a1 is booked by b"),
         ((), (("c", 901_000, 950_000), ("b", 0, 2_500)), 950_000, "agent a1 is booked by c"),

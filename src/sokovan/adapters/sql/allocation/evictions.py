@@ -1,7 +1,8 @@
 """Commits the evictions of a plan: verified again, in one transaction.
 
 The evictions for one taker are committed together or not at all. Their kernels end with a
-proof, which frees their slots; until then the taker has a reservation.
+proof, which frees their slots; until then the taker has a reservation. What a booking evicts is
+committed session by session: its agents are kept free for it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.allocation.booking_evictions import Bookings, booking_problem, lock_bookings
 from sokovan.adapters.sql.repositories import history
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     KernelRow,
@@ -25,6 +27,7 @@ from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import SCHEDULABLE
 from sokovan.domain.lifecycle.eviction import (
+    BOOKING,
     CONSOLIDATE,
     PREEMPT,
     RECEIPTS_MAX,
@@ -40,15 +43,28 @@ from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.records import DETAIL_MAX, Change
 from sokovan.domain.session import EndPolicy, SessionSpec
 from sokovan.ports.snapshots import RecordedPlan
-from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
-from sokovan.scheduling.snapshot import Reservation, workload_of
+from sokovan.scheduling.snapshot import Reservation, gang_holds, loss_slots, workload_of
 
 WHO = "scheduler"
 # The reasons in the histories of the evicted, by action.
-REASONS = {PREEMPT: "preempted", RECLAIM: "reclaimed", CONSOLIDATE: "moved"}
+REASONS = {PREEMPT: "preempted", RECLAIM: "reclaimed", CONSOLIDATE: "moved", BOOKING: "booked"}
 _LISTED_MAX = 5
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
+# A booking also evicts what is starting on its agents.
+_ON_AGENTS = frozenset(SessionStatus(status.value) for status in ALIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taker:
+    """The session or the booking that kernels are evicted for."""
+
+    session: SessionSpec | None = None
+    booking: str = ""
+
+    def named_to(self, reader: SessionSpec) -> str:
+        """Its name in the history of a session; every user may know the names of bookings."""
+        return f"booking {self.booking}" if self.session is None else _named(self.session, reader)
 
 
 @dataclass(slots=True)
@@ -102,19 +118,24 @@ class _Victim:
 
 @dataclass(slots=True)
 class _Locked:
-    """The locked rows of a plan's takers and victims."""
+    """The locked rows of a plan's takers and victims, and the bookings that others are evicted for."""
 
     sessions: Mapping[str, SessionRow]
     specs: Mapping[str, SessionSpec]
     schedulable: frozenset[str]
+    bookings: Bookings
 
 
 async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
     """Evict kernels for every taker of the plan whose victims are as they were."""
     by_taker: dict[SessionId, list[Eviction]] = {}
+    by_victim: dict[SessionId, list[Eviction]] = {}  # of bookings
     evictions = [*plan.evictions, *plan.moved_kernels()]
     for eviction in evictions:
-        by_taker.setdefault(eviction.for_session, []).append(eviction)
+        if eviction.for_booking:
+            by_victim.setdefault(eviction.session_id, []).append(eviction)
+        else:
+            by_taker.setdefault(eviction.for_session, []).append(eviction)
     reserved = {one.session_id: one for one in plan.reservations if one.session_id in by_taker}
     locked = await _lock(transaction, evictions, reserved)
     transitions = Transitions(transaction, Change(WHO, Cause.COORDINATOR))
@@ -128,24 +149,34 @@ async def evict(transaction: Transaction, plan: SchedulingPlan) -> RecordedPlan:
             refused[taker] = problem
             continue
         for victim in victims.values():
-            _evict(transitions, victim, locked.specs[taker])
+            _evict(transitions, victim, _Taker(locked.specs[taker]))
             changed[victim.session.session_id] = victim.session
         notes[taker] = Change(
             WHO, Cause.COORDINATOR, TOOK_ROOM, _receipt_text(list(victims.values()), locked.specs[taker])
         )
+    spared: dict[SessionId, str] = {}
+    for session_id, some in by_victim.items():
+        victims = _victims(locked, some)
+        problem = booking_problem(locked.bookings, some, transaction.now_ms) or _victim_problem(some, victims)
+        if problem:
+            spared[session_id] = problem
+            continue
+        _evict(transitions, victims[session_id], _Taker(booking=some[0].for_booking))
+        changed[session_id] = victims[session_id].session
     if changed:
         await transitions.write()
     for taker, change in notes.items():
         await history.note(transaction, SESSION, SESSIONS, ids=[taker], change=change)
     records = await transitions.records(list(changed.values())) if changed else []
-    return RecordedPlan(tuple(records), refused)
+    return RecordedPlan(tuple(records), refused, spared)
 
 
 async def _lock(
     transaction: Transaction, evictions: Sequence[Eviction], reserved: Mapping[SessionId, Reservation]
 ) -> _Locked:
-    """Lock takers and victims by id; read the agents that takers are to start on."""
-    ids = sorted({*(one.session_id for one in evictions), *(one.for_session for one in evictions)})
+    """Lock takers and victims by id, then bookings; read the agents that takers are to start on."""
+    takers = (one.for_session for one in evictions if not one.for_booking)
+    ids = sorted({*(one.session_id for one in evictions), *takers})
     chosen = chosen_by_id(transaction.postgresql)
     records = {one.session_id: one for one in await read_records(transaction, chosen, bound_ids(transaction, ids))}
     sessions = await lock_sessions(transaction, ids, known=records, wanted=None)
@@ -156,7 +187,8 @@ async def _lock(
         bound_ids(transaction, agents),
     )
     schedulable = frozenset(row.agent_id for row in found if row.status in SCHEDULABLE)
-    return _Locked(sessions, {one: record.spec for one, record in records.items()}, schedulable)
+    bookings = await lock_bookings(transaction) if any(one.for_booking for one in evictions) else {}
+    return _Locked(sessions, {one: record.spec for one, record in records.items()}, schedulable, bookings)
 
 
 def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, _Victim]:
@@ -164,7 +196,9 @@ def _victims(locked: _Locked, evictions: Sequence[Eviction]) -> dict[SessionId, 
     found: dict[SessionId, _Victim] = {}
     for one in evictions:
         session = locked.sessions.get(one.session_id)
-        if session is None or session.goal is not Goal.RUN or session.status is not SessionStatus.RUNNING:
+        if session is None or session.goal is not Goal.RUN:
+            continue
+        if session.status not in (_ON_AGENTS if one.for_booking else {SessionStatus.RUNNING}):
             continue
         victim = found.setdefault(one.session_id, _Victim(session, locked.specs[one.session_id], [], one))
         kernel = session.kernels.get(one.kernel_id)
@@ -205,7 +239,7 @@ def _victim_problem(evictions: Sequence[Eviction], victims: Mapping[SessionId, _
     return ""
 
 
-def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> None:
+def _evict(transitions: Transitions, victim: _Victim, taker: _Taker) -> None:
     session, whole = victim.session, victim.whole
     moves = victim.action == CONSOLIDATE
     returns = not whole or victim.spec.returns or moves
@@ -214,7 +248,7 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     count = f"all {len(victim.kernels)}" if whole else f"{len(victim.kernels)} of {len(victim.alive())}"
     why = choice_text(victim.first.rule, victim.first.cost, victim.first.runner_up)
     detail = "; ".join(
-        part for part in (f"{count} running kernels make room for {_named(taker, victim.spec)}", fate, why) if part
+        part for part in (f"{count} running kernels make room for {taker.named_to(victim.spec)}", fate, why) if part
     )
     transitions.change = Change(WHO, Cause.COORDINATOR, REASONS.get(victim.action, victim.action), detail)
     receipt = _receipt(transitions.transaction.now_ms, victim, taker, returns=returns)
@@ -227,8 +261,8 @@ def _evict(transitions: Transitions, victim: _Victim, taker: SessionSpec) -> Non
     transitions.settle(session, trigger)
 
 
-def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool) -> EvictionReceipt:
-    session = victim.session
+def _receipt(now_ms: int, victim: _Victim, taker: _Taker, *, returns: bool) -> EvictionReceipt:
+    session, asks = victim.session, taker.session
     ran = returns and all(kernel.status is KernelStatus.RUNNING for kernel in victim.kernels)
     saved, start_ms, every_s = session.checkpoint, session.since_ms, victim.spec.checkpoint_s
     said_ms = start_ms if every_s is None else max(start_ms, now_ms - every_s * 1000)
@@ -237,9 +271,9 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool)
         number=session.evictions[-1].number + 1 if session.evictions else 1,
         attempt=max(kernel.attempt for kernel in victim.kernels),
         at_ms=now_ms,
-        for_session=taker.session_id,
-        for_user=taker.owner.user,
-        for_name=taker.name,
+        for_session=SessionId("") if asks is None else asks.session_id,
+        for_user="" if asks is None else asks.owner.user,
+        for_name="" if asks is None else asks.name,
         action=victim.action,
         kernels=len(victim.kernels),
         whole=victim.whole,
@@ -252,6 +286,7 @@ def _receipt(now_ms: int, victim: _Victim, taker: SessionSpec, *, returns: bool)
         rule=victim.first.rule,
         cost=victim.first.cost,
         runner_up=victim.first.runner_up,
+        for_booking=taker.booking,
     )
 
 

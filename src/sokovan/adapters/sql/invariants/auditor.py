@@ -187,7 +187,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "I33",
         "receipts of evictions",
         "Every eviction of a session has a receipt with a number of its own, which is open only while kernels of the"
-        " session are ending.",
+        " session are ending, and is for another session or a booking.",
         eviction_invariants.EVICTIONS,
     ),
 )

@@ -56,6 +56,9 @@ async def _receipts_agree(transaction: Transaction, violations: Violations) -> N
         for one in receipts:
             if not _is_possible(one):
                 violations.add("the times of a receipt contradict each other", session_id=session_id, number=one.number)
+            if bool(one.for_booking) is bool(one.for_session):
+                problem = "a receipt is not for either a session or a booking"
+                violations.add(problem, session_id=session_id, number=one.number)
 
 
 def _is_possible(receipt: EvictionReceipt) -> bool:

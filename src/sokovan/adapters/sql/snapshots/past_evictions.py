@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, EvictionReceipt, evictions_of
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.eviction import RECLAIM, TakerState, recent, room_back_ms
+from sokovan.domain.lifecycle.eviction import BOOKING_REMOVED, RECLAIM, TakerState, recent, room_back_ms
 
 HOUR_MS = 3_600_000
 # The room of the evicted is not waited for any longer than this after the end of their grace period.
@@ -50,7 +50,8 @@ class PastEvictions:
     def unknown_takers(self) -> list[SessionId]:
         """The takers that are not known yet; forgets those that no session needs."""
         live = (one.receipts for one in self._evicted.values() if not one.ended)
-        wanted = dict.fromkeys(counted[-1].for_session for one in live if (counted := recent(one)))
+        last = (counted[-1] for one in live if (counted := recent(one)))
+        wanted = dict.fromkeys(one.for_session for one in last if not one.for_booking)
         self._takers = {one: self._takers[one] for one in wanted if one in self._takers}
         return [one for one in wanted if one not in self._takers]
 
@@ -63,14 +64,22 @@ class PastEvictions:
         if row.session_id in self._takers:
             self.put_taker(row)
 
-    def rooms_back(self, scaling_group: str) -> Mapping[SessionId, int]:
-        """The sessions that were evicted in vain, and since when their room is free."""
+    def rooms_back(self, scaling_group: str, bookings: Collection[str]) -> Mapping[SessionId, int]:
+        """The sessions that were evicted in vain, and since when their room is free.
+
+        `bookings` are those that there are.
+        """
         found = {
-            session_id: room_back_ms(one.receipts, self._takers.get(counted[-1].for_session))
+            session_id: room_back_ms(one.receipts, self._taker_of(counted[-1], bookings))
             for session_id, one in self._evicted.items()
             if not one.ended and one.scaling_group == scaling_group and (counted := recent(one.receipts))
         }
         return {session_id: at_ms for session_id, at_ms in found.items() if at_ms is not None}
+
+    def _taker_of(self, receipt: EvictionReceipt, bookings: Collection[str]) -> TakerState | None:
+        if receipt.for_booking:
+            return None if receipt.for_booking in bookings else BOOKING_REMOVED
+        return self._takers.get(receipt.for_session)
 
     def of(self, scaling_group: str, now_ms: int) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """The last time each queue gave; each user's kernels that others took in an hour."""
@@ -83,8 +92,9 @@ class PastEvictions:
             for one in evicted.receipts:
                 if one.action == RECLAIM:
                     gave_ms[evicted.queue] = max(one.at_ms, gave_ms.get(evicted.queue, 0))
-                # Evictions among sessions of one user protect nothing from others.
-                if now_ms - one.at_ms < HOUR_MS and not one.is_move and one.for_user != evicted.user:
+                # Evictions among sessions of one user protect nothing from others, nor do those for bookings.
+                taken = not (one.is_move or one.for_booking) and one.for_user != evicted.user
+                if taken and now_ms - one.at_ms < HOUR_MS:
                     lately[evicted.user] += one.kernels
         return gave_ms, dict(lately)
 

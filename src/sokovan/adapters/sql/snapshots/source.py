@@ -58,6 +58,7 @@ class SqlSnapshots:
         self._marks: dict[str, int] = {}
         self._sessions = ChangedSessions()
         self.is_behind = False
+        self.bookings: Sequence[Booking] = ()
 
     async def refresh(self, *, sessions: bool = True, at_once: int | None = None) -> bool:
         """See the port."""
@@ -115,6 +116,7 @@ class SqlSnapshots:
         settled, changed = await self._progress(transaction, since=self._sessions_since if sessions else self._since)
         if not changed and not (sessions and self.is_behind):
             self._view.now_ms = transaction.now_ms
+            self.bookings = [one for one in self.bookings if one.to_ms > transaction.now_ms]
             return False
         # A failed first load must leave nothing: a later one would miss sessions that ended meanwhile.
         view = SystemView() if self._since is None else self._view
@@ -130,6 +132,7 @@ class SqlSnapshots:
         await self._refresh_usage(transaction, view)
         await self._refresh_past_usage(transaction, view)
         view.changed()
+        self.bookings = [one for one in view.bookings if one.to_ms > view.now_ms]
         self._view, self._since, self._marks = view, settled, marks
         self._sessions_since = settled if sessions else self._sessions_since
         return True

@@ -182,7 +182,7 @@ class SystemView:
     def _build(self, group: ScalingGroupName) -> SystemSnapshot:
         sessions, past = self._sessions.get(group, {}), self._past.get(group, {})
         carried = self.carried(group)
-        rooms_back = {one: at for one, at in self.past_evictions.rooms_back(group).items() if one in sessions}
+        rooms_back = {one: at for one, at in self._rooms_back(group).items() if one in sessions}
         if rooms_back:
             sessions = {**sessions, **{one: replace(sessions[one], room_back_ms=at) for one, at in rooms_back.items()}}
         agents = tuple(self._with_releasing(one) for one in self.agents.values() if one.scaling_group == group)
@@ -203,6 +203,9 @@ class SystemView:
             reservations=carried.reserved_for(sessions),
             cursors=carried.cursors,
         )
+
+    def _rooms_back(self, group: ScalingGroupName) -> Mapping[SessionId, int]:
+        return self.past_evictions.rooms_back(group, {booking.name for booking in self.bookings})
 
     def _with_releasing(self, info: AgentInfo) -> AgentInfo:
         kernels = self._releasing_on.get(info.agent_id)

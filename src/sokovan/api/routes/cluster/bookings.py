@@ -1,125 +1,36 @@
 """Routes of bookings: readable by all users, changed by administrators.
 
-A booking is accepted only if it can be met. Users do not see who else may use it.
+A booking is accepted only if it can be met: what is on its agents ends before, or may be evicted by then. Users do
+not see who else may use it; administrators see whom it evicts.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
-from sokovan.api.access.bookings import agent_uses, require_known_owners
+from sokovan.api.access.bookings import permit_booking, with_agents
+from sokovan.api.access.lookup import kind_text, require_role
 from sokovan.api.context import ApiContext
+from sokovan.api.mapping.explanations import booked_session_view
 from sokovan.api.mapping.fleet import booking_of, booking_view
-from sokovan.api.mapping.times import time_text
-from sokovan.api.operations import ApiOperation
+from sokovan.api.operations import ApiOperation, json_response
 from sokovan.api.routes.catalog import CatalogRoutes, Resource
-from sokovan.api.routes.parameters import Name, Replace
-from sokovan.domain.cluster.booking import (
-    BOOKINGS_MAX,
-    Booking,
-    BookingKind,
-    agents_in_use,
-    agents_with,
-    earliest_start,
-)
-from sokovan.domain.errors import BookingConflict, Conflict, InvalidSpec, ObjectNotFound
+from sokovan.api.routes.parameters import DryRun, Name, Replace
+from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.errors import AlreadyExists
 from sokovan.domain.owners.access import Action, ObjectKind, role_may
-from sokovan.domain.slot_notation import format_slots
-from sokovan.domain.slots import ResourceSlot
-from sokovan.orchestrator.topology_changes import TopologyState, topology_state
+from sokovan.orchestrator.sessions.explain.departures import booked_agents, evicted_sessions, leaving_sessions
+from sokovan.orchestrator.topology_changes import topology_state
 from sokovan.ports.storage import UnitOfWork
+from sokovan.wire.api.explanations import BookingEvictionsView
 from sokovan.wire.api.fleet import BookingBody, BookingPage
 
-
-async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
-    """The booking with agents that have its slots, unless it names some.
-
-    Of the first scaling group by name whose free agents have enough. Raises BookingConflict.
-    From here on no allocation commits that this transaction does not see.
-    """
-    await unit.catalog.lock(Booking)
-    if booking.agents or not booking.slots:
-        return booking
-    state = await topology_state(unit)
-    known = [(one, booked_agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
-    busy = agents_in_use(booking, [use async for use in agent_uses(unit)], known)
-    groups: dict[str, dict[str, ResourceSlot]] = {}
-    for one in state.agents:
-        if one.info.schedulable and one.info.agent_id not in busy:
-            groups.setdefault(one.info.scaling_group, {})[str(one.info.agent_id)] = one.info.available_slots
-    for _, candidates in sorted(groups.items()):
-        chosen = agents_with(booking.slots, candidates)
-        if chosen:
-            return dataclasses.replace(booking, agents=chosen)
-    problem = f"the agents of no scaling group that are free then have {format_slots(booking.slots)}"
-    raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint="choose another time, or less")
-
-
-async def permit_booking(
-    unit: UnitOfWork, _principal: AuthenticatedPrincipal, booking: Booking | None, before: Booking | None
-) -> None:
-    """Reject a booking that cannot be met, or for owners that do not exist.
-
-    Raises BookingConflict, InvalidSpec, ObjectNotFound.
-    """
-    if booking is None:
-        return
-    _require_sensible(booking, unit.now_ms)
-    await require_known_owners(unit, booking, before)
-    others = [one for one in await unit.catalog.all(Booking) if one.name != booking.name]
-    await _make_room(unit, others)
-    state = await topology_state(unit)
-    live = [one for one in others if one.to_ms > unit.now_ms]
-    uses = [use async for use in agent_uses(unit)]
-    agents = booked_agents(booking, state, required=True)
-    known = [(one, booked_agents(one, state)) for one in live]
-    starts_ms, reason = earliest_start(booking, agents, uses, known)
-    if starts_ms is None:
-        hint = "choose other agents, or end the session first"
-        raise BookingConflict(f"booking {booking.name} cannot be met: {reason}", hint=hint)
-    if starts_ms > booking.from_ms:
-        hint = f"the earliest time is {time_text(starts_ms)}; or choose other agents"
-        raise BookingConflict(f"booking {booking.name} cannot be met: {reason}", hint=hint)
-
-
-def _require_sensible(booking: Booking, now_ms: int) -> None:
-    what = f"booking {booking.name}"
-    if booking.to_ms <= now_ms:
-        raise InvalidSpec(what=what, field="ends_at", value=time_text(booking.to_ms), problem="is in the past")
-    if booking.kind is BookingKind.BOOKING and not (booking.users or booking.groups or booking.queues):
-        problem = "it has no users: name users, groups or queues"
-        raise InvalidSpec(what=what, field="users", value=booking.users, problem=problem)
-
-
-async def _make_room(unit: UnitOfWork, others: Collection[Booking]) -> None:
-    """Remove bookings that have ended if too many are stored."""
-    if len(others) < BOOKINGS_MAX:
-        return
-    ended = [one for one in others if one.to_ms <= unit.now_ms]
-    for one in ended:
-        await unit.catalog.remove(Booking, one.name)
-    if len(others) - len(ended) >= BOOKINGS_MAX:
-        raise Conflict(f"there are {BOOKINGS_MAX} bookings already", hint="remove one of them first")
-
-
-def booked_agents(booking: Booking, state: TopologyState, *, required: bool = False) -> Collection[str]:
-    """The agents of a booking. Raises ObjectNotFound if one is required and missing."""
-    known = {str(one.info.agent_id) for one in state.agents}
-    if booking.hypernode is None:
-        missing = [one for one in booking.agents if one not in known]
-        if missing and required:
-            raise ObjectNotFound(what="agent", name=missing[0])
-        return booking.agents
-    if any(node.name == booking.hypernode for node in state.hypernodes):
-        return tuple(map(str, state.tree.agents_under(booking.hypernode)))
-    if required:
-        raise ObjectNotFound(what="HyperNode", name=booking.hypernode)
-    return ()
+# Sessions of each kind in a list of evictions.
+EVICTIONS_SHOWN = 1_000
 
 
 def without_strangers(principal: AuthenticatedPrincipal, booking: Booking) -> Booking:
@@ -151,15 +62,71 @@ BOOKINGS = Resource(
 
 
 class BookingRoutes(CatalogRoutes[Booking, BookingBody]):
-    """Routes of bookings, which may be created only."""
+    """Routes of bookings, which may be created only, and of whom they evict."""
 
     def __init__(self, context: ApiContext) -> None:
         super().__init__(context, BOOKINGS)
 
-    async def put(self, request: Request, name: Name, replace: Replace = True) -> Response:  # noqa: FBT002  # a parameter of the query
-        """Create or replace a booking; administrators only."""
-        body = self._body(request, name)
-        return await self._store_item(principal_of(request.scope), body, name, replace=replace)
+    def operations(self) -> list[ApiOperation]:
+        """The operations of this resource."""
+        listed, *others = super().operations()
+        evictions = ApiOperation(
+            method="GET", path="/api/v1/bookings/{name}/evictions", endpoint=self.evictions, tag="bookings",
+            answer=BookingEvictionsView, fails=(404,),
+        )  # fmt: skip
+        # Before the one whose name may be any rest of a path.
+        return [listed, evictions, *others]
+
+    async def put(
+        self,
+        request: Request,
+        name: Name,
+        replace: Replace = True,  # noqa: FBT002  # a parameter of the query
+        dry_run: DryRun = False,  # noqa: FBT002  # a parameter of the query
+    ) -> Response:
+        """Create or replace a booking; administrators only.
+
+        With `dry_run` the answer is whom it would evict (BookingEvictionsView), and nothing is stored.
+        """
+        body, principal = self._body(request, name), principal_of(request.scope)
+        if not dry_run:
+            return await self._store_item(principal, body, name, replace=replace)
+        require_role(principal, Action.CHANGE, ObjectKind.BOOKING)
+
+        async def work(unit: UnitOfWork) -> BookingEvictionsView:
+            before = await self._found(unit, name)
+            if before is not None and not replace:
+                raise AlreadyExists(what=kind_text(ObjectKind.BOOKING), name=name)
+            booking = await with_agents(unit, booking_of(body, before))
+            await permit_booking(unit, principal, booking, before, dry_run=True)
+            return await _evictions_view(unit, booking, evicted=False)
+
+        return json_response(await self._store.read(work))
+
+    async def evictions(self, request: Request, name: Name) -> Response:
+        """Show the sessions that leave for a booking, and those that did.
+
+        Administrators only.
+        """
+        principal = principal_of(request.scope)
+        require_role(principal, Action.CHANGE, ObjectKind.BOOKING)
+
+        async def work(unit: UnitOfWork) -> BookingEvictionsView:
+            return await _evictions_view(unit, await self._seen(unit, principal, name), evicted=True)
+
+        return json_response(await self._store.read(work))
+
+
+async def _evictions_view(unit: UnitOfWork, booking: Booking, *, evicted: bool) -> BookingEvictionsView:
+    agents = booked_agents(booking, await topology_state(unit))
+    planned = await leaving_sessions(unit, booking, frozenset(agents))
+    done = await evicted_sessions(unit, booking) if evicted else []
+    return BookingEvictionsView(
+        booking=booking.name,
+        agents=list(agents),
+        planned=[booked_session_view(one) for one in planned[:EVICTIONS_SHOWN]],
+        evicted=[booked_session_view(one) for one in done[-EVICTIONS_SHOWN:]],
+    )
 
 
 def booking_operations(context: ApiContext) -> list[ApiOperation]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sokovan.api.mapping.times import time_text, time_text_or_none
-from sokovan.api.routes.cluster.bookings import booked_agents
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.owners.access import Ownership
 from sokovan.domain.records import AgentRecord, DeviceHold, HistoryEntry, KeptRoom
+from sokovan.orchestrator.sessions.explain.departures import booked_agents
 from sokovan.orchestrator.topology_changes import topology_state
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.fleet import AgentClosedView, DeviceHoldView, KeptRoomView, TimelineBookingView

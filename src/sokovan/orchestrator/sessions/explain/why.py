@@ -13,10 +13,8 @@ from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slots import ResourceSlot, total
 from sokovan.orchestrator.sessions.explain.evictions import (
     EVICTS,
-    eviction_checks,
+    read_eviction_checks,
     shown_victims,
-    taken_checks,
-    taker_of,
 )
 from sokovan.orchestrator.sessions.explain.explanations import (
     Explanation,
@@ -59,7 +57,7 @@ class _StoredFacts:
     related: RelatedSessions | None = None
     times_out_ms: int | None = None
     order: tuple[Check, ...] = ()
-    taker: SessionRecord | None = None
+    evicted: tuple[Check, ...] = ()
 
 
 @dataclass(slots=True)
@@ -107,8 +105,7 @@ class WhyService:
     async def _explained(self, session_id: SessionId, scope: SessionFilter | None) -> tuple[Explanation, SessionRecord]:
         facts = await self._store.read(lambda unit: _read_facts(unit, session_id, scope))
         session, verdict = facts.session, read_verdict(facts.stored)
-        evicted = (*eviction_checks(session, now_ms=facts.now_ms, taker=facts.taker), *taken_checks(facts.history))
-        chosen = (*group_check(why_group(facts.history)), *evicted)
+        chosen = (*group_check(why_group(facts.history)), *facts.evicted)
         reasons = past_reasons(facts.history)
         problem = problem_of(session, facts.history, now_ms=facts.now_ms) is not None
         if session.status is not SessionStatus.PENDING or verdict is None or facts.stored is None or problem:
@@ -175,8 +172,9 @@ class WhyService:
 async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFilter | None) -> _StoredFacts:
     session = await unit.sessions.get(session_id)
     history = [entry for _, entry in await unit.sessions.history(session_id)]
+    evicted = await read_eviction_checks(unit, session, history)
     if session.status is not SessionStatus.PENDING:
-        return _StoredFacts(session, history, unit.now_ms)
+        return _StoredFacts(session, history, unit.now_ms, evicted=evicted)
     stored = await unit.verdicts.get(session_id)
     verdict = read_verdict(stored)
     names = () if verdict is None else verdict.ahead
@@ -200,9 +198,8 @@ async def _read_facts(unit: UnitOfWork, session_id: SessionId, scope: SessionFil
         arrays=[one for array in session.spec.array_dependencies for one in await unit.arrays.named(array, _ALL)],
         visible=await _visible(unit, [one.session_id for one in (*ordered, *awaited, *holders)], seen),
     )
-    taker = next(iter(await _with_ids(unit, taker_of(session))), None)
     return _StoredFacts(
-        session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used, taker=taker
+        session, history, unit.now_ms, stored, related, times_out_ms=times_out_ms, order=used, evicted=evicted
     )
 
 

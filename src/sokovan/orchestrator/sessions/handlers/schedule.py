@@ -37,6 +37,7 @@ class ScheduleSessions:
     async def handle(self, cycle: CycleInput) -> bool:
         """Run one scheduling cycle, and cache placed sessions for the next handlers."""
         pending = self._sessions.count(Need.SCHEDULING) > 0 or len(self._reader.unread) > 0
+        pending = pending or bool(self._scheduler.bookings())  # what is on their agents may have to leave
         serves_others, has_left = self._sessions.bulk.hidden, bool(self._scheduler.plans.unapplied)
         anew = (serves_others or has_left) and self._has_unplanned()
         if serves_others and not anew:

@@ -11,6 +11,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
 from sokovan.domain.lifecycle.eviction import (
+    BOOKING_LEAD_MS,
     EVICTION_WITHDRAWN,
     NOTICE_GIVEN,
     ROOM_FREED,
@@ -58,7 +59,7 @@ class TerminateSessions:
         self._reports, self._requests, self._backoff = context.reports, context.requests, context.backoff
         self._quarantine, self._gateway = context.quarantine, context.gateway
         self._telemetry, self._bulk = context.telemetry, context.sessions.bulk
-        self._unfinished = context.sessions.unfinished
+        self._unfinished, self._scheduler = context.sessions.unfinished, context.scheduler
         self._frees, self._stops = (session_turns() for _ in range(2))
         self._answers: Turns[_Answer] = Turns(user_of=lambda answer: user_of(answer[1]), size_of=lambda _answer: 1)
 
@@ -112,7 +113,9 @@ class TerminateSessions:
 
     def _withdrawal_or_notice(self, session: SessionRecord) -> tuple[SessionStep, ...]:
         receipt = session.evictions[-1]
-        if self._is_unread(receipt.for_session):  # decided when it is read; no stop is requested until then
+        if not receipt.for_booking and self._is_unread(
+            receipt.for_session
+        ):  # decided when it is read; no stop is requested until then
             self._sessions.mark_stale([receipt.for_session])
             return ()
         kernels = tuple(
@@ -120,9 +123,10 @@ class TerminateSessions:
             for one in _terminating(session)
             if (receipt.whole or one.since_ms == receipt.at_ms) and one.exit_code is None
         )
-        if len(kernels) == receipt.kernels and not self._waits(receipt.for_session):
+        if len(kernels) == receipt.kernels and not self._is_needed(session, receipt):
             named = receipt.taker_named_to(session.spec.owner.user) or "a session of another user"
-            detail = f"{named} does not wait for its room any more; it runs on, and had no notice"
+            needs = "does not need" if receipt.for_booking else "does not wait for"
+            detail = f"{named} {needs} its room any more; it runs on, and had no notice"
             return (SessionStep(KernelTrigger.SPARED, by_coordinator(EVICTION_WITHDRAWN, detail), kernels),)
         ending = tuple(one.kernel_id for one in _terminating(session))
         return (SessionStep(KernelTrigger.NOTICED, by_coordinator(NOTICE_GIVEN), ending),)
@@ -130,6 +134,16 @@ class TerminateSessions:
     def _is_unread(self, taker_id: SessionId) -> bool:
         """Whether a session was found, and is not read yet, as many are not when a term begins."""
         return self._sessions.get(taker_id) is None and taker_id in self._reader.unread
+
+    def _is_needed(self, session: SessionRecord, receipt: EvictionReceipt) -> bool:
+        """Whether the session or booking that others were evicted for still needs their room."""
+        if not receipt.for_booking:
+            return self._waits(receipt.for_session)
+        booking = next((one for one in self._scheduler.bookings() if one.name == receipt.for_booking), None)
+        if booking is None or booking.from_ms > receipt.evict_at_ms + BOOKING_LEAD_MS:
+            return False
+        agents = {kernel.agent_id for kernel in _terminating(session)}
+        return booking.hypernode is not None or not agents.isdisjoint(map(AgentId, booking.agents))
 
     def _waits(self, taker_id: SessionId) -> bool:
         """Whether a session still waits for the room that others were evicted for."""
@@ -183,6 +197,8 @@ class TerminateSessions:
         lasted_s = ((receipt.ended_ms or receipt.at_ms) - receipt.at_ms) / 1000
         self._telemetry.observe("eviction_seconds", lasted_s, action=receipt.action)
         self._telemetry.count("evicted_slot_seconds_total", receipt.lost_s, action=receipt.action)
+        if receipt.for_booking:  # it has no history: it shows the receipts of the evicted
+            return
         spec = session.spec
         named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
         detail = (

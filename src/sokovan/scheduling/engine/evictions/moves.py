@@ -15,13 +15,13 @@ from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import ResourceSlot
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions, demand_of
 from sokovan.scheduling.engine.evictions.trial import EvictingEngine, Proof, UsageTakenOff
-from sokovan.scheduling.engine.evictions.victims import VictimTable, loss_slots
+from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.pending_session import BatchingContext, PendingSession
 from sokovan.scheduling.engine.placement import PlacementAttempt
 from sokovan.scheduling.engine.statement import Statement, TrialChanges
 from sokovan.scheduling.engine.workspace import Workspace
 from sokovan.scheduling.plan import Relocation
-from sokovan.scheduling.snapshot import Reservation, SystemSnapshot, agents_holding
+from sokovan.scheduling.snapshot import Reservation, SystemSnapshot, agents_holding, loss_slots
 
 
 class MoveTrial:

@@ -18,38 +18,24 @@ import numpy as np
 from sokovan.domain.ids import AgentId
 from sokovan.domain.lifecycle.eviction import PREEMPT, RECLAIM, notice_ms
 from sokovan.domain.session import SessionType
-from sokovan.domain.slots import ResourceSlot, is_accelerator
 from sokovan.scheduling.engine.pending_session import NO_AGENT
 from sokovan.scheduling.engine.shapes import Shape, ShapeTable
 from sokovan.scheduling.engine.timing.calendar import Calendar, blocks_of_running
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, QueueUsage
 from sokovan.scheduling.engine.workspace import Flags, Ints
-from sokovan.scheduling.snapshot import KernelWorkload, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import (
+    KernelWorkload,
+    SessionWorkload,
+    SystemSnapshot,
+    gang_holds,
+    loss_slots,
+    unsaved_ms,
+)
 
 # How long the minimum of a session is not evicted after its start, by action.
 MIN_RUNTIME_S = {PREEMPT: 60, RECLAIM: 300}
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
-
-
-def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> bool:
-    """Whether a session has its minimum, group minimums and whole groups."""
-    if len(kernels) < session.gang_size:
-        return False
-    groups = Counter(kernel.group for kernel in kernels)
-    if any(groups[group] < least for group, least in session.group_minimums.items()):
-        return False
-    sizes: Counter[tuple[int, str]] = Counter()
-    for kernel in kernels:
-        for number, partition in enumerate(session.partitions):
-            if partition.by in kernel.labels:
-                sizes[number, kernel.labels[partition.by]] += 1
-                break
-    return all(
-        sum(1 for (which, _), size in sizes.items() if which == number and size >= partition.size)
-        >= partition.min_groups
-        for number, partition in enumerate(session.partitions)
-    )
 
 
 class VictimSession:
@@ -167,7 +153,7 @@ class VictimTable:
         numbers = {shape: number for number, shape in enumerate(self.shapes)}
         slots = {shape: loss_slots(shape.slots) for shape in self.shapes}
         self.shape: Ints = np.array([numbers[shape] for shape in shapes], np.int64)
-        lost_ms = self._each_row([self._unsaved_ms(one.session) for one in self.sessions])
+        lost_ms = self._each_row([unsaved_ms(one.session, self._now_ms, self._assumed_ms) for one in self.sessions])
         self.losses = [lost * slots[shape] for lost, shape in zip(lost_ms, shapes, strict=True)]
 
     def _each_row(self, values: Sequence[int]) -> Iterator[int]:
@@ -175,17 +161,6 @@ class VictimTable:
         return chain.from_iterable(
             repeat(value, len(one.rows)) for value, one in zip(values, self.sessions, strict=True)
         )
-
-    def _unsaved_ms(self, session: SessionWorkload) -> int:
-        """The time of work that a session loses if it ends now."""
-        if session.running_since_ms is None:
-            return 0
-        ran_ms = max(0, self._now_ms - session.running_since_ms)
-        if session.saves_every_ms is not None:
-            ran_ms = min(ran_ms, session.saves_every_ms)
-        if session.checkpoint_ms is None:
-            return min(ran_ms, self._assumed_ms)
-        return min(ran_ms, max(0, self._now_ms - session.checkpoint_ms))
 
     def _fill_columns(self, table: ShapeTable) -> None:
         sessions, kernels, workspace = self.sessions, self.kernels, table.workspace
@@ -309,14 +284,6 @@ def _min_runtime_s(queue: QueueNode, action: str) -> int:
     """The minimum run time that a queue has, or takes from those above it."""
     own = (node.queue.min_runtime_s for node in queue.path if node.queue.min_runtime_s is not None)
     return next(own, MIN_RUNTIME_S.get(action, 0))
-
-
-def loss_slots(slots: ResourceSlot) -> int:
-    """Thousandths of accelerators, or of cpu where there are none."""
-    devices = sum(
-        amount if slot.endswith(".shares") else amount * 1000 for slot, amount in slots.items() if is_accelerator(slot)
-    )
-    return devices or slots["cpu"]
 
 
 def distinct(column: Ints) -> Ints:

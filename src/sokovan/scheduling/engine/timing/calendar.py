@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS
+from sokovan.domain.session import SessionType
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession, TentativeKernel
 from sokovan.scheduling.engine.timing.end_times import EndTimes, end_of
 from sokovan.scheduling.engine.workspace import Ints, Workspace
@@ -28,6 +30,8 @@ from sokovan.scheduling.trace import Code
 BOOKING_BLOCKS_MAX = 64
 # Bookings that a verdict names.
 SHOWN_MAX = 3
+# A booking that begins sooner lends nothing: a session would hardly have started before its notice.
+LENT_MIN_MS = 60_000
 # Read without a call of Python for each of many sessions.
 _BOOKING = attrgetter("booking")
 _TIME_LIMIT = attrgetter("time_limit_ms")
@@ -88,7 +92,7 @@ class Calendar:
         if self._shared:
             agents = sorted({at for one in self._shared.values() for at in self._agents_of(one)})
             last_ms = max(one.to_ms for one in self._shared.values())
-            self._book(replace(valid[BOOKING_BLOCKS_MAX], to_ms=last_ms), agents)
+            self._book(replace(valid[BOOKING_BLOCKS_MAX], to_ms=last_ms, return_s=None), agents)
         # No more holds: kernels were evicted, which still count as ending in time.
         self.closed = False
 
@@ -159,9 +163,26 @@ class Calendar:
             if booking is None and session.booking:
                 continue
             own = booking is not None and booking.name == session.booking
-            if at_ms < ends_ms and own == inside:
+            if at_ms < ends_ms and own == inside and not (session.borrow and self._is_lent(number, session)):
                 bits |= 1 << number
         return bits
+
+    def _is_lent(self, number: int, session: SessionWorkload) -> bool:
+        """Whether the agents of a block are lent to a session until its booking begins."""
+        booking = self.blocks[number].booking
+        return booking is not None and booking.name != session.booking and lends(booking, session, self.now_ms)
+
+    def lenders(self, session: SessionWorkload, agents: Sequence[int]) -> list[Booking]:
+        """The bookings that lend agents to a session until they begin."""
+        if not session.borrow:
+            return []
+        ends_ms = session.ends_by(self.now_ms)
+        return [
+            booking
+            for number, (at_ms, booking, inside) in enumerate(self.blocks)
+            if booking is not None and not inside and at_ms < ends_ms and self._is_lent(number, session)
+            if np.isin(agents, self._agents[booking.name]).any()
+        ]
 
     def may_hold(self, pending: PendingSession) -> bool:
         """Whether a session is the first of its queue to hold room."""
@@ -262,11 +283,6 @@ class Calendar:
             kernels = tuple((kernel, ids[agent]) for kernel, agent in hold.kernels)
             yield Reservation(hold.pending.session.session_id, kernels, hold.starts_ms)  # type: ignore[arg-type]  # ids are plain text
 
-    def holder(self, agent: str) -> str:
-        """The first session that holds room on an agent from a time on."""
-        row = self._workspace.position[agent]
-        return next((name for name, hold in self.holds.items() if any(at == row for _, at in hold.kernels)), "")
-
     def booked_for_others(self, pending: PendingSession) -> str:
         """The bookings that begin before a session ends, on agents that could hold it."""
         if not self._agents:
@@ -294,6 +310,25 @@ class Calendar:
         if block.inside:
             return f"not in its booking {block.booking.name}"
         return f"booked by {block.booking.name} {begins}"
+
+
+def holder_on(calendar: Calendar, row: int) -> str:
+    """The first session that holds room on an agent from a time on."""
+    return next((name for name, hold in calendar.holds.items() if any(at == row for _, at in hold.kernels)), "")
+
+
+def may_leave(session: SessionWorkload) -> bool:
+    """Whether a booking may evict a session, as far as its kernels may be evicted."""
+    return session.preemptible and session.session_type is not SessionType.SYSTEM
+
+
+def lends(booking: Booking, session: SessionWorkload, now_ms: int) -> bool:
+    """Whether a booking lends its agents to a session until it begins."""
+    if booking.return_s is None or not session.borrow or session.grace_ms > booking.return_s * 1000:
+        return False
+    notice_at_ms = booking.from_ms - session.grace_ms - BOOKING_LEAD_MS
+    is_whole = may_leave(session) and all(kernel.preemptible for kernel in session.kernels)
+    return is_whole and notice_at_ms - now_ms >= LENT_MIN_MS
 
 
 def _agents_are(count: int) -> str:

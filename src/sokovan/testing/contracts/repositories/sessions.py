@@ -365,6 +365,7 @@ async def a_filter_limits_by_each_of_its_fields(cluster: StoredCluster) -> None:
         (SessionFilter(user=user, statuses=[SessionStatus.CANCELLED, SessionStatus.RUNNING]), [ended]),
         (SessionFilter(ids=[SessionId(here), SessionId(ended)]), [here, ended]),
         (SessionFilter(ids=[SessionId(here)], scaling_group=group), []),
+        (SessionFilter(user=user, evicted_for="a_booking"), []),
     ]
     for wanted, names in cases:
         found = await listed(cluster, wanted)

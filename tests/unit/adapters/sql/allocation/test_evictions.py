@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.eviction import EvictionCost
@@ -235,3 +236,70 @@ async def test_a_kernel_that_joins_a_session_is_evicted_in_any_status(cluster: S
     after = await cluster.session("elastic")
     assert (after.status, after.kernels[1].status, after.kernels[1].attempt) == ("running", "pending", 2)
     assert after.evictions[0].ended_ms is not None
+
+
+GRACE_MS = 10_000
+
+
+def leaving(*kernels: str) -> SchedulingPlan:
+    """A plan by which kernels of agent a leave for a booking."""
+    return SchedulingPlan(
+        evictions=tuple(
+            Eviction(
+                KernelId(one), SessionId(one.split(".")[0]), AgentId("a"), SessionId(""), "booking",
+                rule="booking", notice_ms=GRACE_MS, for_booking="demo",
+            )
+            for one in kernels
+        )
+    )  # fmt: skip
+
+
+async def book(cluster: StoredCluster, *, ahead_ms: int = GRACE_MS, agent: str = "a") -> None:
+    """Book an agent from a time on."""
+    now_ms = await cluster.store.read(_now)
+    await cluster.put(Booking("demo", now_ms + ahead_ms, now_ms + 3_600_000, agents=(agent,), users=("u",)))
+
+
+async def _now(unit: Any) -> int:
+    return int(unit.now_ms)
+
+
+async def test_what_leaves_for_a_booking_is_committed_session_by_session(cluster: StoredCluster) -> None:
+    await book(cluster)
+    await cluster.stop("two")
+    recorded = await record(cluster, leaving("one.0", "one.1", "two.0", "two.1"))
+    assert [one.session_id for one in recorded.evicted] == ["one"]
+    assert recorded.refused == {}
+    assert list(recorded.spared) == ["two"]
+    [receipt] = recorded.evicted[0].evictions
+    assert (receipt.for_booking, receipt.for_session, receipt.for_user, receipt.rule) == ("demo", "", "", "booking")
+    assert receipt.evict_at_ms - receipt.at_ms == GRACE_MS
+    [noted] = [one.change for _, one in await history_of(cluster, "one") if one.change.code == "booked"]
+    assert noted.detail.startswith("all 2 running kernels make room for booking demo; it waits again")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, "booking demo was removed, or has ended"),
+        ({"ahead_ms": 60_000}, "booking demo begins later now"),
+        ({"agent": "b"}, "booking demo has other agents now"),
+    ],
+)
+async def test_nothing_leaves_for_a_booking_that_does_not_need_it_any_more(
+    cluster: StoredCluster, change: dict[str, Any], problem: str
+) -> None:
+    if change:
+        await book(cluster, **change)
+    recorded = await record(cluster, leaving("one.0", "one.1"))
+    assert (recorded.evicted, recorded.spared) == ((), {"one": problem})
+
+
+async def test_a_session_that_is_starting_leaves_for_a_booking_only(cluster: StoredCluster) -> None:
+    await book(cluster)
+    await cluster.submit("new", session_type=SessionType.BATCH)
+    await cluster.place("new", "a")
+    assert "has ended or moved" in (await record(cluster, evicting("new.0"))).refused[SessionId("taker")]
+    [evicted] = (await record(cluster, leaving("new.0"))).evicted
+    assert (evicted.status, evicted.is_retried) == ("terminating", True)
+    assert "scheduled" in [one.before for _, one in await history_of(cluster, "new") if one.trigger == "preempted"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,12 @@ BREAKS = [
     Break("I33", "a receipt is missing", with_receipts("done", receipt(1), receipt(3)), {"session_id": "done"}),
     Break(
         "I33", "a notice after the end", with_receipts("done", receipt(at_ms=9)), {"session_id": "done", "number": 1}
+    ),
+    Break(
+        "I33",
+        "a receipt is for a session and a booking",
+        with_receipts("done", replace(receipt(), for_booking="demo")),
+        {"session_id": "done", "number": 1},
     ),
     Break(
         "I33",

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from sokovan.adapters.sql.repositories.sessions.receipts import evictions_text
 from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions, overdue_ms
 from sokovan.domain.cluster.agent import FOREVER_MS
+from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.eviction import EvictionReceipt
 from tests.unit.domain.lifecycle.test_eviction import receipt
 
@@ -67,8 +68,17 @@ def test_takers_are_known_as_long_as_sessions_that_were_evicted_for_them_live() 
         SimpleNamespace(session_id=name, status="cancelled", scheduled_ms=None, ended_ms=1) for name in ("x", "taker")
     )
     past.taker_changed(other)
-    assert (past.unknown_takers(), past.rooms_back("pool")) == (["taker"], {})
+    assert (past.unknown_takers(), past.rooms_back("pool", ())) == (["taker"], {})
     past.put_taker(row)
-    assert (past.unknown_takers(), past.rooms_back("pool"), past.rooms_back("other")) == ([], {"one": 2000}, {})
+    assert (past.unknown_takers(), past.rooms_back("pool", ()), past.rooms_back("other", ())) == ([], {"one": 2000}, {})
     put(past, receipt(1000).ended(2000, None), ended=True)
-    assert (past.unknown_takers(), past.rooms_back("pool")) == ([], {})
+    assert (past.unknown_takers(), past.rooms_back("pool", ())) == ([], {})
+
+
+def test_room_that_a_booking_took_is_back_when_it_is_removed_and_spends_no_budget() -> None:
+    past = PastEvictions()
+    put(past, replace(receipt(1000), for_booking="demo", for_session=SessionId("")).ended(2000, None))
+    assert past.unknown_takers() == []
+    assert past.rooms_back("pool", {"demo"}) == {}
+    assert past.rooms_back("pool", {"another"}) == {"one": 2000}
+    assert past.of("pool", 1001) == ({}, {})

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sokovan.api.mapping.times import time_text
 from sokovan.api.routes.cluster.bookings import BOOKINGS, booking_operations
+from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.ids import ScalingGroupName
+from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS
 from sokovan.domain.owners.access import Action, ObjectKind, role_may
+from sokovan.domain.session import SessionType
+from sokovan.scheduling.pipeline import schedule
+from sokovan.scheduling.profile import SchedulingProfile
 from tests.unit.api.api_harness import ApiHarness, member
 from tests.unit.domain.owners.test_access import ADMIN, ALICE
 
@@ -139,10 +146,98 @@ async def test_bookings_are_listed_shown_put_and_removed(api: ApiHarness) -> Non
     found = [
         (one.method, one.path.removeprefix("/api/v1/bookings")) for one in booking_operations(api.app.state.context)
     ]
-    assert found == [("GET", ""), ("GET", "/{name:path}"), ("PUT", "/{name:path}"), ("DELETE", "/{name:path}")]
+    assert found == [
+        ("GET", ""),
+        ("GET", "/{name}/evictions"),
+        ("GET", "/{name:path}"),
+        ("PUT", "/{name:path}"),
+        ("DELETE", "/{name:path}"),
+    ]
 
 
 def test_only_administrators_book_agents() -> None:
     assert BOOKINGS.kind is ObjectKind.BOOKING
     assert role_may(ADMIN, Action.CHANGE, BOOKINGS.kind)
     assert not role_may(ALICE, Action.CHANGE, BOOKINGS.kind)
+
+
+async def runs(api: ApiHarness, name: str, agent: str, **options: Any) -> None:
+    """A session that runs on an agent, without a time limit."""
+    await api.cluster.agent(agent)
+    await api.cluster.submit(name, **{"session_type": SessionType.BATCH, "stop_grace_s": 30, **options})
+    await api.cluster.place(name, agent)
+    await api.cluster.start(name)
+
+
+async def soon(api: ApiHarness, agent: str, seconds: float, *, query: str = "") -> tuple[int, dict[str, Any]]:
+    """Book an agent so many seconds from now."""
+    now_ms = await api.cluster.store.read(_now)
+    times = {
+        "starts_at": time_text(now_ms + round(seconds * 1000)),
+        "ends_at": time_text(now_ms + HOUR_MS),
+    }
+    body = {"name": "soon", "agents": [agent], "users": [SOUTH], **times}
+    answer = await api.call("PUT", f"/bookings/soon{query}", json=body)
+    return answer.status_code, answer.json()
+
+
+async def test_what_may_be_evicted_is_not_in_the_way_if_its_grace_is_over_by_then(api: ApiHarness) -> None:
+    await runs(api, "busy", "e1")
+    lead_s = BOOKING_LEAD_MS / 1000
+    status, problem = await soon(api, "e1", 30 + lead_s - 10)
+    assert (status, problem["code"]) == (409, "booking-conflict")
+    assert "session busy on agent e1 could not be evicted by then, with its grace" in problem["detail"]
+    assert "the earliest time is 2" in problem["hint"]
+    status, preview = await soon(api, "e1", 30 + lead_s + 60, query="?dry_run=true")
+    assert (status, preview["agents"], [one["session"] for one in preview["planned"]]) == (200, ["e1"], ["busy"])
+    assert (await api.get("/bookings/soon")).status_code == 404
+    assert (await soon(api, "e1", 30 + lead_s + 60))[0] == 201
+    [planned] = (await api.get("/bookings/soon/evictions")).json()["planned"]
+    assert (planned["whole"], planned["then"], planned["evicted"]) == (True, "requeue", False)
+    assert (await api.call("GET", "/bookings/soon/evictions", user=NORTH)).status_code == 403
+    refused = await api.call("PUT", "/bookings/soon?dry_run=true", json={}, user=NORTH)
+    assert refused.status_code in {403, 422}
+    assert (await api.get("/bookings/nothing/evictions")).status_code == 404
+    assert (await api.call("DELETE", "/bookings/soon")).status_code == 204
+
+
+async def test_a_session_that_may_not_be_evicted_is_in_the_way_for_good(api: ApiHarness) -> None:
+    await runs(api, "fixed", "e2", preemptible=False)
+    status, problem = await soon(api, "e2", 3_000)
+    assert (status, "session fixed on agent e2 has no time limit" in problem["detail"]) == (409, True)
+    assert "those that may be evicted are not in the way" in problem["hint"]
+
+
+async def test_slots_are_booked_on_free_agents_before_others_have_to_leave(api: ApiHarness) -> None:
+    slots = {"cpu": 4000, "tpu.device": 4}
+    for name in ("t1", "t2"):
+        await api.cluster.agent(name, slots=slots)
+    await api.cluster.submit("there", session_type=SessionType.BATCH, stop_grace_s=1, slots={"cpu": 1000})
+    await api.cluster.place("there", "t1")
+    await api.cluster.start("there")
+    assert (await put(api, "one", 1, 3, agents=[], slots={"tpu.device": 4}))[1]["agents"] == ["t2"]
+    assert (await put(api, "two", 1, 3, agents=[], slots={"tpu.device": 4}))[1]["agents"] == ["t1"]
+    status, problem = await put(api, "three", 1, 3, agents=[], slots={"tpu.device": 4})
+    first = (await api.get("/bookings/one")).json()
+    assert (status, f"the earliest time is {first['ends_at']}" in problem["hint"]) == (409, True)
+    for name in ("one", "two"):
+        assert (await api.call("DELETE", f"/bookings/{name}")).status_code == 204
+
+
+async def test_receipts_of_a_booking_are_shown_with_it(api: ApiHarness) -> None:
+    await runs(api, "gone", "e3", stop_grace_s=600)
+    now_ms = await api.cluster.store.read(_now)
+    await put(api, "demo", 1, 2, agents=["e3"])
+    # As if it had been accepted earlier.
+    begins_soon = replace(await api.cluster.store.read(lambda unit: unit.catalog.get(Booking, "demo")), from_ms=now_ms)
+    await api.cluster.put(begins_soon)
+    group = ScalingGroupName("default")
+    await api.cluster.snapshots.refresh()
+    plan = schedule(await api.cluster.snapshots.snapshot(group), SchedulingProfile())
+    recorded = await api.cluster.snapshots.record_plan(group, plan)
+    assert ([one.session_id for one in recorded.evicted], recorded.spared) == (["gone"], {})
+    found = (await api.get("/bookings/demo/evictions")).json()
+    [receipt] = found["evicted"]
+    assert (receipt["session"], receipt["kernels"], receipt["ended_at"], found["planned"]) == ("gone", 1, None, [])
+    [shown] = (await api.get("/sessions/gone")).json()["evictions"]
+    assert (shown["for_booking"], shown["for_name"], shown["for_session"]) == ("demo", "booking demo", "")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sokovan.adapters.local.clock import SystemClock
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 
 FROM, TO = "2030-01-31T18:00:00Z", "2030-01-31T20:00:00.000Z"
@@ -78,7 +80,59 @@ def test_bookings_are_listed_shown_and_removed(server: CannedServer, sokovan: So
     shown = body(users=["ana"], groups=["nlp"])
     server.says("GET bookings", {"items": [shown], "next": None})
     server.says("GET bookings/demo", shown)
+    server.refuses("GET bookings/demo/evictions", 403, "forbidden")
     server.says("DELETE bookings/demo", None, status=204)
     assert "user:ana, group:nlp" in sokovan("booking", "ls")[1]
     assert "gpu1" in sokovan("booking", "show", "demo")[1]
     assert sokovan("booking", "rm", "demo", "--yes") == (0, "", "booking demo removed\n")
+
+
+def leaves(name: str, **more: Any) -> dict[str, Any]:
+    times = {"notice_at": "2030-01-31T17:59:00.000Z", "ends_by": "2030-01-31T17:59:30.000Z"}
+    return {"session": f"id-{name}", "name": name, "user": "bob", "kernels": 2, "whole": True, "then": "requeue"} | {
+        **times, **more,
+    }  # fmt: skip
+
+
+def evictions(*planned: dict[str, Any], evicted: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    return {"booking": "demo", "agents": ["gpu1"], "planned": list(planned), "evicted": evicted or []}
+
+
+def test_a_dry_run_tells_whom_a_booking_would_evict_and_books_nothing(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/demo", evictions(leaves("train"), leaves("wide", whole=False, kernels=1, then="shrink")))
+    words = ("booking", "create", "demo", "--from", FROM, "--for", "2h", "--agent", "gpu1", "--user", "ana")
+    status, out, _ = sokovan(*words, "--dry-run", "--return-within", "1m")
+    assert status == 0
+    assert "booking demo can be met, on gpu1" in out
+    assert "all kernels of train of bob: notice at 2030-01-31T17:59:00.000Z, ends by" in out
+    assert "1 kernel of wide of bob" in out
+    assert "it goes on with fewer kernels" in out
+    assert server.lines == ["PUT bookings/demo?dry_run=true"]
+    assert server.body("PUT bookings/demo?dry_run=true")["return_s"] == 60
+    server.says("PUT bookings/demo", evictions())
+    assert "no session is evicted for it" in sokovan(*words, "--dry-run")[1]
+    assert '"planned"' in sokovan(*words, "--dry-run", "--json")[1]
+
+
+def test_an_administrator_sees_whom_a_booking_evicts_and_whom_it_did(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET bookings/demo", body(users=["ana"]))
+    gone = leaves("old", evicted=True, ended_at="2030-01-31T17:59:10.000Z", lost_slot_s=80)
+    server.says("GET bookings/demo/evictions", evictions(leaves("train", then="end"), evicted=[gone]))
+    _, out, _ = sokovan("booking", "show", "demo")
+    [planned] = [line for line in out.splitlines() if line.startswith("evicts ")]
+    [done] = [line for line in out.splitlines() if line.startswith("evicted ")]
+    assert planned.endswith("; it ends")
+    assert "ended at 2030-01-31T17:59:10.000Z; 80 slot seconds lost" in done
+    assert '"planned"' in sokovan("booking", "show", "demo", "-o", "json")[1]
+
+
+def test_a_booking_begins_at_a_time_or_so_long_from_now(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/demo", body())
+    words = ("booking", "create", "demo", "--agent", "gpu1", "--user", "ana", "--for", "2h")
+    before = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    assert sokovan(*words, "--from", "1h30m")[0] == 0
+    sent = server.body("PUT bookings/demo?replace=false")
+    begins, ends = (datetime.fromisoformat(sent[key]) for key in ("starts_at", "ends_at"))
+    assert ends - begins == timedelta(hours=2)
+    assert begins >= before + timedelta(minutes=89)
+    assert sokovan(*words, "--from", "words")[0] == 2

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import AgentId, KernelId, SessionId
-from sokovan.domain.lifecycle.eviction import ROOM_FREED, TOOK_ROOM, Checkpoint
+from sokovan.domain.lifecycle.eviction import BOOKING_REMOVED, ROOM_FREED, TOOK_ROOM, Checkpoint
 from sokovan.domain.lifecycle.session import Goal, SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.records import Change, HistoryEntry, SessionRecord
 from sokovan.orchestrator.sessions.explain.evictions import (
+    booking_of,
+    departure_checks,
     eviction_checks,
     planned_evictions,
     shown_victims,
     taken_checks,
+    taker_of,
 )
 from sokovan.orchestrator.sessions.explain.explanations import PlannedVictim
+from sokovan.scheduling.engine.timing.booking_evictions import departure
 from sokovan.scheduling.plan import Eviction, SchedulingPlan
 from sokovan.testing.simple_work import work_spec
 from tests.unit.domain.lifecycle.test_eviction import receipt
+from tests.unit.scheduling.engine.evictions.takers import runs
 
 NOTICE = receipt(1_000_000)
 PENDING = SessionRecord(
@@ -52,6 +58,28 @@ def test_a_taker_of_the_same_user_is_called_by_its_name() -> None:
     assert "for urgent;" in check.detail
     [hidden, _] = eviction_checks(replace(PENDING, evictions=(replace(named, for_user="bob"),)), now_ms=1_000_000)
     assert "urgent" not in hidden.detail
+
+
+def test_a_booking_is_named_to_everyone_and_waited_for_until_it_is_removed() -> None:
+    receipts = (replace(NOTICE, for_booking="demo", for_user="", action="booking").ended(1_005_000, None),)
+    evicted = replace(PENDING, evictions=receipts)
+    assert (taker_of(evicted), booking_of(evicted)) == ((), "demo")
+    told, waits = eviction_checks(evicted, now_ms=1_010_000)
+    assert told.detail.startswith("booking took all its kernels for booking demo; ")
+    assert waits.result == "no"
+    _, back = eviction_checks(evicted, now_ms=1_010_000, taker=BOOKING_REMOVED)
+    assert back.detail == "the booking it was evicted for does not need its room: it waits no longer"
+
+
+def test_a_running_session_is_told_when_it_leaves_for_a_booking() -> None:
+    booking = Booking("demo", 60_000, 120_000, agents=("a", "b"), users=("u",))
+    running = runs("s", "a", "b", grace_ms=10_000)
+    leaves = departure(running, booking, booking.agents, 0)
+    assert leaves is not None
+    [check] = departure_checks([leaves])
+    assert check.detail == (
+        "2 kernels on a, b make room for booking demo, with notice at 1970-01-01T00:00:45Z, unless it has ended before"
+    )
 
 
 def test_victims_that_are_visible_are_named_and_others_are_not() -> None:

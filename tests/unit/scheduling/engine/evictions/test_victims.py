@@ -5,26 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sokovan.domain.session import Partition
-from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.evictions.victims import gang_holds, loss_slots
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
-from tests.unit.scheduling.little_cluster import kernel, session
+from tests.unit.scheduling.little_cluster import session
 
 
 def parts(*sessions: object, **more: object) -> TakerParts:
     waiting = session("taker", "cpu=1", priority=9)
     return TakerParts(cluster(*sessions, waiting, **more))  # type: ignore[arg-type]  # any keyword of a snapshot
-
-
-def test_a_gang_holds_with_its_minimum_its_group_minimums_and_whole_groups() -> None:
-    workers = [kernel(f"w{i}", on="a", group="worker", labels={"part": str(i // 2)}) for i in range(4)]
-    grouped = session("s", *workers, min_kernels=2, group_minimums={"worker": 3})
-    assert gang_holds(grouped, workers[:3])
-    assert not gang_holds(grouped, workers[:2])
-    parted = session("s", *workers, min_kernels=2, partitions=(Partition("parts", "part", 2, 1),))
-    assert gang_holds(parted, workers[:2])
-    assert not gang_holds(parted, [workers[0], workers[2]])
 
 
 def test_surplus_may_go_and_any_part_of_a_broken_gang() -> None:
@@ -46,12 +33,6 @@ def test_lost_work_counts_from_the_last_checkpoint_or_the_assumed_one() -> None:
         now_ms=1_000_000,
     )
     assert [loss // 1_000_000 for loss in made.table.losses] == [120, 600, 10, 0]
-
-
-def test_accelerators_count_before_cpu() -> None:
-    assert loss_slots(parse_slots("cpu=2 cuda.device=3")) == 3000
-    assert loss_slots(parse_slots("cpu=2 cuda.shares=0.5")) == 500
-    assert loss_slots(parse_slots("cpu=2")) == 2000
 
 
 def test_a_set_is_legal_if_each_session_keeps_its_gang_or_goes_whole() -> None:

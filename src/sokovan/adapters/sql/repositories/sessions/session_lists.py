@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
+from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS
 from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
 from sokovan.adapters.sql.repositories.sessions.session_summaries import read_summaries
 from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS, VERDICTS
@@ -170,7 +171,10 @@ def without_invalid(wanted: SessionFilter) -> SessionFilter | None:
 
     Invalid names are not queried: PostgreSQL rejects some strings.
     """
-    if any((text := getattr(wanted, name)) and not is_session_name(text) for name in (*_TEXT_FIELDS, "reason")):
+    if any(
+        (text := getattr(wanted, name)) and not is_session_name(text)
+        for name in (*_TEXT_FIELDS, "reason", "evicted_for")
+    ):
         return None
     if not all(word.isascii() and word.isprintable() for word in wanted.words):
         return None
@@ -202,6 +206,9 @@ def conditions(wanted: SessionFilter) -> list[sa.ColumnElement[bool]]:
         # Only sessions that wait have a verdict.
         waiting = sa.select(VERDICTS.c.session_id).where(VERDICTS.c.code == wanted.reason).correlate(None)
         equal.append(SESSIONS.c.session_id.in_(waiting))
+    if wanted.evicted_for:
+        receipts = SESSIONS.c.evictions
+        equal += [receipts != NO_EVICTIONS, receipts.contains(f'"for_booking":"{wanted.evicted_for}"', autoescape=True)]
     if wanted.words:
         equal += [_is_recent(), *(_has_word(word) for word in wanted.words)]
     if wanted.statuses:
