@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text
+from sokovan.domain.cluster.agent_claims import claims_in
 from sokovan.domain.cluster.topology import ROOT, HyperNode
 from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import InvalidTopology, SokovanError, quoted
@@ -186,12 +187,17 @@ def fleet_view(
         device_used=units,
         device_holder=users,
         device_fault=[device.fault for one in agents for device in one.devices],
-        failing={
-            name: one.info.health.reason for name, one in zip(names, agents, strict=True) if one.info.health.is_failing
-        },
+        failing={name: text for name, one in zip(names, agents, strict=True) if (text := _refusal(one))},
         slots=_amounts(one.info.available_slots for one in agents),
         used=_amounts(one.info.occupied_slots for one in agents),
     )
+
+
+def _refusal(agent: AgentRecord) -> str:
+    """Why an agent that is alive gets no new kernels; empty if it does."""
+    if not agent.info.approved:
+        return f"not approved yet: {', '.join(claims_in(agent.info.labels).texts())}"
+    return agent.info.health.reason if agent.info.health.is_failing else ""
 
 
 def _used_columns(

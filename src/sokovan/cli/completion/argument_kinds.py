@@ -34,7 +34,18 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("serve", "deployment plan"), "file"),
     **{
         f"agent {verb}": "agent"
-        for verb in ("show", "history", "devices", "drain", "undrain", "declare-gone", "label", "taint", "remove")
+        for verb in (
+            "show",
+            "history",
+            "devices",
+            "drain",
+            "undrain",
+            "declare-gone",
+            "label",
+            "taint",
+            "remove",
+            "approve",
+        )
     },
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     **dict.fromkeys(("topology show", "agent maintenance", "agent timeline"), "agent"),

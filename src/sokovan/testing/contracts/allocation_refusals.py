@@ -30,7 +30,7 @@ from sokovan.ports.allocation import (
 )
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.allocation import ONE_CPU, agents, allocated, crowds, sessions
-from sokovan.testing.contracts.repositories.agents import agent_now, failing, walked
+from sokovan.testing.contracts.repositories.agents import agent_now, claiming, failing, walked
 from sokovan.testing.contracts.repositories.ledger import conserved, held
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment
 
@@ -167,7 +167,7 @@ async def fewer_kernels_than_the_minimum_do_not_start(cluster: StoredCluster) ->
 
 
 async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) -> None:
-    """In every status but ALIVE, one that fails sessions, and an unknown one."""
+    """In every status but ALIVE, one that fails sessions or was not approved, and an unknown one."""
     missed = AgentTrigger.HEARTBEAT_MISSED
     ways: Sequence[tuple[AgentTrigger, ...]] = (
         (missed,),
@@ -182,6 +182,9 @@ async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) ->
         await refused(cluster, assignment(name, agent), AgentChanged)
     [agent] = await agents(cluster, 1, ONE_CPU)
     await failing(cluster, agent)
+    await refused(cluster, assignment(name, agent), AgentChanged)
+    [agent] = await agents(cluster, 1, ONE_CPU)
+    await claiming(cluster, agent)
     await refused(cluster, assignment(name, agent), AgentChanged)
     await refused(cluster, assignment(name, cluster.new("a")), AgentChanged)
 

@@ -1,6 +1,8 @@
-"""Routes of machines that join: tokens, and the revocation of certificates."""
+"""Routes of machines that join: tokens, approvals, and the revocation of certificates."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,20 +11,31 @@ from sokovan.api.access.auditing import audit_entry
 from sokovan.api.access.authentication import new_secret, principal_of
 from sokovan.api.access.lookup import agent_named, require_role
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.agent_actions import join_token_of, join_token_view
+from sokovan.api.mapping.agent_actions import join_token_line, join_token_of, join_token_view
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
+from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.cluster.agent_grant import JOIN_TOKENS_MAX, AgentGrant, JoinToken, join_digest
+from sokovan.domain.cluster.agent_claims import claims_in, without_claims
+from sokovan.domain.cluster.agent_grant import (
+    JOIN_TOKENS_KEPT_MAX,
+    JOIN_TOKENS_MAX,
+    AgentGrant,
+    JoinToken,
+    join_digest,
+)
 from sokovan.domain.cluster.scaling_group import ScalingGroup
-from sokovan.domain.errors import Conflict
+from sokovan.domain.errors import Conflict, ObjectNotFound
+from sokovan.domain.ids import is_name
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord, Change
+from sokovan.domain.slot_notation import format_slots
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.fleet import AgentView, JoinTokenBody, JoinTokenView
+from sokovan.wire.api.fleet import AgentView
+from sokovan.wire.api.tenancy import ClaimApproval, JoinTokenBody, JoinTokenPage, JoinTokenView
 
 
 class JoiningRoutes:
@@ -38,6 +51,17 @@ class JoiningRoutes:
             ApiOperation(
                 method="POST", path="/api/v1/join-tokens", endpoint=self.create, tag=tag,
                 body=JoinTokenBody, answer=JoinTokenView, status=201, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="GET", path="/api/v1/join-tokens", endpoint=self.list, tag=tag, answer=JoinTokenPage,
+            ),
+            ApiOperation(
+                method="DELETE", path="/api/v1/join-tokens/{name:path}", endpoint=self.remove, tag=tag,
+                status=204, fails=(404, 409),
+            ),
+            ApiOperation(
+                method="POST", path="/api/v1/agents/{name:path}/approval", endpoint=self.approve, tag=tag,
+                body=ClaimApproval, answer=AgentView, fails=(404, 409),
             ),
             ApiOperation(
                 method="DELETE", path="/api/v1/agents/{name:path}/certificate", endpoint=self.revoke, tag=tag,
@@ -59,13 +83,80 @@ class JoiningRoutes:
         async def work(unit: UnitOfWork) -> JoinToken:
             group = await unit.catalog.get(ScalingGroup, body.scaling_group)
             await _make_room(unit)
-            token = join_token_of(body, name, join_digest(secret), now_ms=unit.now_ms)
+            token = join_token_of(body, name, join_digest(secret), who=principal.user, now_ms=unit.now_ms)
             await unit.catalog.put(token)
-            await unit.audit.append(audit_entry(principal, "join-token.create", name, scaling_group=group.name))
+            given = {"scaling_group": group.name, "slots": format_slots(token.slots), "labels": _texts(token.labels)}
+            detail = {key: text for key, text in given.items() if text}
+            await unit.audit.append(audit_entry(principal, "join-token.create", name, **detail))
             return token
 
         token = await self._dependencies.store.run(work)
         return json_response(join_token_view(token, secret, joining), status=201)
+
+    async def list(self, request: Request, limit: Limit = PAGE_DEFAULT, cursor: Cursor = None) -> Response:
+        """List join tokens that have not expired, by name; used ones have the agent that used them."""
+        require_role(principal_of(request.scope), Action.CHANGE, ObjectKind.AGENT)
+
+        async def work(unit: UnitOfWork) -> Sequence[JoinToken]:
+            return [one for one in await unit.catalog.all(JoinToken) if one.expires_ms > unit.now_ms]
+
+        known = await self._dependencies.store.read(work)
+        page, following = page_by_name(known, lambda one: one.name, limit=limit, cursor=cursor)
+        return json_response(JoinTokenPage(items=[join_token_line(one) for one in page], next=following))
+
+    async def remove(self, request: Request, name: Name) -> Response:
+        """Revoke a join token that no machine has used."""
+        principal = principal_of(request.scope)
+        require_role(principal, Action.CHANGE, ObjectKind.AGENT)
+
+        async def work(unit: UnitOfWork) -> None:
+            await unit.catalog.lock(JoinToken)
+            token = await unit.catalog.get(JoinToken, name) if is_name(name) else None
+            if token is None or token.expires_ms <= unit.now_ms:
+                raise ObjectNotFound(what="join token", name=name)
+            if token.used_by:
+                hint = f"sokovan agent remove {token.used_by} revokes its certificate"
+                raise Conflict(f"agent {token.used_by} has joined with token {name}", hint=hint)
+            await unit.catalog.remove(JoinToken, name)
+            await unit.audit.append(audit_entry(principal, "join-token.revoke", name))
+
+        await self._dependencies.store.run(work)
+        return Response(status_code=204)
+
+    async def approve(self, request: Request, name: Name) -> Response:
+        """Approve what an agent claims beyond its join token; it gets kernels from then on.
+
+        The claims are given as they were shown: an agent that claims others meanwhile is not
+        approved. Later enrolments may claim the same.
+        """
+        principal, parts, body = principal_of(request.scope), self._dependencies, body_of(request, ClaimApproval)
+        require_role(principal, Action.CHANGE, ObjectKind.AGENT)
+
+        async def work(unit: UnitOfWork) -> AgentRecord:
+            record = await agent_named(unit, name)
+            claims = claims_in(record.operator_labels)
+            if not claims:
+                raise Conflict(
+                    f"agent {name} claims nothing beyond its join token", hint="sokovan agent show has claims"
+                )
+            if sorted(body.claims) != sorted(claims.texts()):
+                hint = f"look at them, and approve again: sokovan agent show {name}"
+                raise Conflict(f"agent {name} claims {', '.join(claims.texts())}, which was not approved", hint=hint)
+            [grant] = await unit.catalog.find((AgentGrant, name))
+            if not isinstance(grant, AgentGrant):
+                raise Conflict(f"the certificate of agent {name} was revoked", hint="join it again with a new token")
+            await unit.catalog.put(grant.with_claims(claims))
+            agent_id, labels = record.info.agent_id, without_claims(record.operator_labels)
+            await unit.catalog.set_labels(agent_id, labels, version=record.version)
+            detail = ", ".join(claims.texts())
+            await unit.audit.append(audit_entry(principal, "agent.approve", name, claims=detail))
+            return await unit.fleet.get(agent_id)
+
+        record = await parts.store.run(work)
+        await parts.hints.set(SESSIONS_HINT)
+        agent_id, role = record.info.agent_id, principal.subject.role
+        state, connected = await parts.agents.get(agent_id), parts.gateway.connected(agent_id)
+        return json_response(agent_view(record, state, connected=connected, seen_as=role))
 
     async def revoke(self, request: Request, name: Name) -> Response:
         """Revoke the certificate of an agent, close its link, and place nothing on it.
@@ -97,10 +188,22 @@ class JoiningRoutes:
 
 
 async def _make_room(unit: UnitOfWork) -> None:
-    """Remove expired tokens. Raises Conflict if too many are valid."""
-    tokens = await unit.catalog.all(JoinToken)
-    for token in tokens:
+    """Remove expired tokens, and used ones beyond a limit. Raises Conflict if too many can be used."""
+    usable = 0
+    kept = []
+    for token in await unit.catalog.all(JoinToken):
         if token.expires_ms <= unit.now_ms:
             await unit.catalog.remove(JoinToken, token.name)
-    if sum(token.expires_ms > unit.now_ms for token in tokens) >= JOIN_TOKENS_MAX:
-        raise Conflict(f"{JOIN_TOKENS_MAX} join tokens are valid", hint="use them, or wait until they expire")
+        elif token.used_by:
+            kept.append(token)
+        else:
+            usable += 1
+    if usable >= JOIN_TOKENS_MAX:
+        raise Conflict(f"{JOIN_TOKENS_MAX} join tokens are valid", hint="use or revoke them, or wait until they expire")
+    kept.sort(key=lambda one: one.expires_ms)
+    for token in kept[: max(0, len(kept) + JOIN_TOKENS_MAX - JOIN_TOKENS_KEPT_MAX)]:
+        await unit.catalog.remove(JoinToken, token.name)
+
+
+def _texts(labels: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={text}" for name, text in sorted(labels.items()))
