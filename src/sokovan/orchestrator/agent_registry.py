@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sokovan.domain.cluster.agent import AgentInfo, require_reported_labels
-from sokovan.domain.cluster.agent_claims import claims_in, without_claims
+from sokovan.domain.cluster.agent import AgentInfo, claiming_labels, require_reported_labels
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
 from sokovan.domain.ids import (
     ARCHITECTURE_DEFAULT,
@@ -50,7 +49,7 @@ class EnrolmentRequest:
     `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
     those found on its machine, with their attempt, not all of them if `partial`. `identity` distinguishes it from other
     agents of the same name, `process` from other processes of this one; both may be empty. `images` are those that it
-    can use at once. `labels` may hold claims that wait for an approval.
+    can use at once. `claims` are the labels that hold claims which wait for an approval.
     """
 
     agent_id: AgentId
@@ -67,6 +66,7 @@ class EnrolmentRequest:
     partial: bool = False
     shard: str | None = None
     images: tuple[str, ...] = ()
+    claims: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ async def _known(unit: UnitOfWork, requests: Sequence[EnrolmentRequest]) -> dict
 
 
 def _is_new(request: EnrolmentRequest, known: Mapping[AgentId, AgentRecord]) -> bool:
-    return request.incarnation == 0 and request.agent_id not in known and not claims_in(request.labels)
+    return request.incarnation == 0 and request.agent_id not in known and not request.claims
 
 
 def _new_agent(request: EnrolmentRequest) -> NewAgent:
@@ -292,7 +292,7 @@ async def _enrol(unit: UnitOfWork, request: EnrolmentRequest, known: AgentRecord
 
 async def _with_claims(unit: UnitOfWork, request: EnrolmentRequest, agent: AgentRecord) -> AgentRecord:
     """The agent with the claims of this incarnation, and none of an earlier one."""
-    labels = {**without_claims(agent.operator_labels), **claims_in(request.labels).marks()}
+    labels = claiming_labels(agent.operator_labels, request.claims)
     if labels == agent.operator_labels:
         return agent
     await unit.catalog.set_labels(agent.info.agent_id, labels, version=agent.version)
@@ -301,7 +301,7 @@ async def _with_claims(unit: UnitOfWork, request: EnrolmentRequest, agent: Agent
 
 def _info(request: EnrolmentRequest) -> AgentInfo:
     """The agent as it reports itself. Raises InvalidInput."""
-    require_reported_labels(request.agent_id, without_claims(request.labels))
+    require_reported_labels(request.agent_id, request.labels)
     return AgentInfo(
         agent_id=request.agent_id,
         available_slots=request.slots,
@@ -321,7 +321,7 @@ def _change(request: EnrolmentRequest) -> Change:
 def _labels(request: EnrolmentRequest) -> dict[str, str]:
     """The agent's labels; an operator cannot set those of its identity and process."""
     ours = {IDENTITY_LABEL: request.identity, PROCESS_LABEL: request.process}
-    labels = {name: value for name, value in without_claims(request.labels).items() if name not in ours}
+    labels = {name: value for name, value in request.labels.items() if name not in ours}
     return labels | {name: value for name, value in ours.items() if value}
 
 

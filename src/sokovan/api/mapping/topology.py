@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from sokovan.api.mapping.requests import topology_text
 from sokovan.api.mapping.times import time_text
-from sokovan.domain.cluster.agent_claims import claims_in
 from sokovan.domain.cluster.topology import ROOT, HyperNode
 from sokovan.domain.cluster.topology_rules import TierRule, Topology
 from sokovan.domain.errors import InvalidTopology, SokovanError, quoted
@@ -196,7 +195,7 @@ def fleet_view(
 def _refusal(agent: AgentRecord) -> str:
     """Why an agent that is alive gets no new kernels; empty if it does."""
     if not agent.info.approved:
-        return f"not approved yet: {', '.join(claims_in(agent.info.labels).texts())}"
+        return f"not approved yet: {', '.join(agent.info.claims.texts())}"
     return agent.info.health.reason if agent.info.health.is_failing else ""
 
 

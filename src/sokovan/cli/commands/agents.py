@@ -1,4 +1,4 @@
-"""`sokovan agent`: list, inspect, label, taint and drain agents, and let machines join."""
+"""`sokovan agent`: list, inspect, label and drain agents, and let machines join."""
 
 from __future__ import annotations
 
@@ -413,7 +413,7 @@ def _taint_texts(agent: AgentView) -> str:
 
 
 def agent_state(agent: AgentView) -> str:
-    """The status of an agent; FAILING or UNAPPROVED if it is alive and gets no kernels."""
+    """The status of an agent, or why one that is alive gets no kernels."""
     if agent.status == "alive" and agent.unapproved:
         return "UNAPPROVED"
     return "FAILING" if agent.status == "alive" and agent.failing_since else agent.status.upper()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots, require_tuple
-from sokovan.domain.cluster.agent_claims import MARKS_MAX, UNAPPROVED_LABEL, without_claims
+from sokovan.domain.cluster.agent_claims import MARKS_MAX, UNAPPROVED_LABEL, AgentClaims, claims_in, without_claims
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
-from sokovan.domain.constraints.taint import TAINT_PREFIX, changed_taints, read_taint
+from sokovan.domain.constraints.taint import TAINT_PREFIX, changed_taints, read_taint, without_taints
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
@@ -213,6 +213,11 @@ class AgentInfo:
         return UNAPPROVED_LABEL not in self.labels
 
     @property
+    def claims(self) -> AgentClaims:
+        """The claims that wait for an approval."""
+        return claims_in(self.labels)
+
+    @property
     def has_left(self) -> bool:
         """Whether the agent is gone for good."""
         return self.status is AgentStatus.TERMINATED
@@ -226,6 +231,16 @@ class AgentInfo:
 def require_reported_labels(agent_id: str, labels: object) -> None:
     """Require labels that leave room for those of operators. Raises InvalidSpec."""
     require_labels(labels, what=f"agent {agent_id}")
+
+
+def shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels that are shown as labels: neither taints nor claims."""
+    return without_claims(without_taints(labels))
+
+
+def claiming_labels(before: Mapping[str, str], marks: Mapping[str, str]) -> dict[str, str]:
+    """The labels that operators gave an agent, and those that hold its claims now."""
+    return {**without_claims(before), **marks}
 
 
 def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:

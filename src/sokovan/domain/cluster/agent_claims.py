@@ -1,4 +1,4 @@
-"""Claims of an agent beyond its grant: slots and labels that wait for an operator's approval.
+"""Claims of an agent beyond its grant, which wait for an operator's approval.
 
 They are kept as labels under a prefix that only the system writes, beside those of
 operators, so that they are stored, read and changed with them, by compare-and-set.
@@ -24,7 +24,7 @@ MARKS_MAX = CLAIMS_MAX + 1
 
 @dataclass(frozen=True, slots=True)
 class AgentClaims:
-    """What an agent claims and its grant does not have: amounts of slots, and labels."""
+    """Amounts of slots and labels that an agent claims beyond its grant."""
 
     slots: ResourceSlot = NO_SLOTS
     labels: Mapping[str, str] = field(default_factory=dict)

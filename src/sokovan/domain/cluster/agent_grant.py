@@ -79,7 +79,7 @@ class JoinToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentGrant:
-    """What an agent that has joined may report; `key` is the digest of its public key.
+    """The limits of an agent that has joined; `key` is the digest of its public key.
 
     An approval adds to `slots` and `labels`. `token` is the name of the token that it
     joined with.
@@ -98,7 +98,7 @@ class AgentGrant:
         require_slots(self.slots, what="agent grant", field="slots")
 
     def beyond(self, *, scaling_group: str, slots: ResourceSlot, labels: Mapping[str, str]) -> AgentClaims:
-        """What an agent reports that was not granted.
+        """The claims of an agent: slots and labels that were not granted.
 
         It reports labels of the system and of its devices without a grant. Raises
         ClaimRefused for another scaling group, and for too many claims.

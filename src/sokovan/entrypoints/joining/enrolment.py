@@ -126,7 +126,7 @@ class Enrolment:
             self._log(f"a refusal could not be recorded: {problem!r}")
 
     async def _claims(self, hello: Hello, agent_id: str, key: str) -> AgentClaims | HelloRefused:
-        """What an agent with the certificate of `agent_id` and this key claims beyond its grant.
+        """The claims of an agent with the certificate of `agent_id` and this key.
 
         Or the reason for refusing it.
         """
@@ -147,7 +147,7 @@ class Enrolment:
     async def _redeemed(self, unit: UnitOfWork, request: JoinRequest, key: str, address: str) -> AgentGrant:
         """Use up a token for a grant. Raises JoinRefused."""
         await _usable_token(unit, request.token)
-        # Read again alone: another machine may be faster, and those without a token wait for nobody.
+        # Read again under the lock: another machine may be faster. Requests without a token take no lock.
         await unit.catalog.lock(JoinToken)
         token = await _usable_token(unit, request.token)
         name = token.name

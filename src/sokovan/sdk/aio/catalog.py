@@ -157,7 +157,7 @@ class AsyncJoining:
         labels: Mapping[str, str] | None = None,
         expires_s: int = 900,
     ) -> JoinTokenView:
-        """Create a token that lets one machine join, with at most these slots, and these labels."""
+        """Create a token that lets one machine join, with slots and labels."""
         given = dict(labels or {})
         body = JoinTokenBody(scaling_group=scaling_group, slots=dict(slots or {}), labels=given, expires_s=expires_s)
         return await self._connection.send(catalog_calls.new_join_token(body))
@@ -171,7 +171,7 @@ class AsyncJoining:
         await self._connection.send(catalog_calls.revoke_join_token(name))
 
     async def approve(self, name: str, claims: Sequence[str]) -> AgentView:
-        """Approve what an agent claims beyond its join token: its `unapproved`, as it was seen."""
+        """Approve the claims of an agent: its `unapproved`, as it was seen."""
         return await self._connection.send(catalog_calls.approve_agent(name, claims))
 
     async def remove(self, name: str) -> AgentView:

@@ -30,7 +30,7 @@ from sokovan.ports.allocation import (
 )
 from sokovan.testing.contracts import expect
 from sokovan.testing.contracts.allocation import ONE_CPU, agents, allocated, crowds, sessions
-from sokovan.testing.contracts.repositories.agents import agent_now, claiming, failing, walked
+from sokovan.testing.contracts.repositories.agents import agent_now, failing, walked
 from sokovan.testing.contracts.repositories.ledger import conserved, held
 from sokovan.testing.stored_cluster import BY_AGENT, BY_USER, StoredCluster, assignment
 
@@ -167,7 +167,7 @@ async def fewer_kernels_than_the_minimum_do_not_start(cluster: StoredCluster) ->
 
 
 async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) -> None:
-    """In every status but ALIVE, one that fails sessions or was not approved, and an unknown one."""
+    """Not ALIVE, failing sessions, not approved, or unknown."""
     missed = AgentTrigger.HEARTBEAT_MISSED
     ways: Sequence[tuple[AgentTrigger, ...]] = (
         (missed,),
@@ -187,6 +187,12 @@ async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) ->
     await claiming(cluster, agent)
     await refused(cluster, assignment(name, agent), AgentChanged)
     await refused(cluster, assignment(name, cluster.new("a")), AgentChanged)
+
+
+async def claiming(cluster: StoredCluster, agent: str) -> None:
+    """Mark an agent with a claim that waits for an approval."""
+    record, marks = await agent_now(cluster, agent), {"sokovan.unapproved": "1"}
+    await cluster.store.run(lambda unit: unit.catalog.set_labels(agent, marks, version=record.version))
 
 
 async def a_new_incarnation_of_an_agent_is_refused(cluster: StoredCluster) -> None:

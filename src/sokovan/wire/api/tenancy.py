@@ -295,7 +295,7 @@ class JoinTokenView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTokenLine:
-    """A join token in a list, without its secret; `used_by` is the agent that joined with it."""
+    """A join token in a list; `used_by` is the agent that joined with it."""
 
     name: str
     scaling_group: str
@@ -316,6 +316,6 @@ class JoinTokenPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimApproval(StrictBody):
-    """The approval of what an agent claims beyond its join token: `unapproved` as it was shown."""
+    """The approval of the claims of an agent: its `unapproved`, as it was shown."""
 
     claims: list[str]

@@ -180,7 +180,7 @@ def test_join_tokens_are_listed_used_ones_on_request(server: CannedServer, sokov
 
 def test_a_token_with_labels_prints_a_command_that_claims_them(server: CannedServer, sokovan: Sokovan) -> None:
     made = JoinTokenView(
-        token="join-1.Xy",  # noqa: S106  # no secret
+        token="join-1.Xy",  # noqa: S106  # it opens nothing
         url="wss://h:1",
         authority="sha256:0",
         scaling_group="default",

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sokovan.domain.cluster.agent import AgentInfo
-from sokovan.domain.cluster.agent_claims import UNAPPROVED_LABEL
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.ids import SessionId
@@ -169,13 +168,6 @@ def test_failing_agents_that_could_hold_it_are_counted_in_the_funnel() -> None:
     assert verdict.funnel.sentence().endswith("topology 0 (1 failing)")
     alone = verdict_of(snapshot(machines[1:], gang("s", 1, "cpu=4")))
     assert (alone.code, alone.advice) == ("AGENTS_FAILING", Advice.ASK_ADMIN)
-
-
-def test_agents_that_were_not_approved_get_nothing_and_are_named_so() -> None:
-    waiting = agent("b", "cpu=8", labels={UNAPPROVED_LABEL: "1"})
-    verdict = verdict_of(snapshot([agent("a", "cpu=1"), waiting], gang("s", 1, "cpu=4")))
-    text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are not approved yet (sokovan agent approve)"
-    assert code_and_summary(verdict) == ("NODES_DRAINING", text)
 
 
 def test_unreachable_agents_are_not_reported_as_draining() -> None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from sokovan.domain.cluster.agent import RUNTIME_LABEL, RUNTIMES, AgentInfo
-from sokovan.domain.cluster.agent_claims import AgentClaims
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentFailure, AgentHealth
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import Conflict, ForbiddenCause, IllegalTransition, ObjectNotFound, StaleVersion
@@ -49,12 +48,6 @@ async def failing(cluster: StoredCluster, name: str) -> AgentRecord:
     """An agent that gets no kernels, because it failed sessions."""
     record = await agent_now(cluster, name)
     return await cluster.store.run(lambda unit: unit.fleet.set_health(record, AgentHealth(failing_ms=1)))
-
-
-async def claiming(cluster: StoredCluster, name: str) -> None:
-    """Mark an agent with a claim that waits for an approval."""
-    record, marks = await agent_now(cluster, name), AgentClaims(labels={"rack": "r1"}).marks()
-    await cluster.store.run(lambda unit: unit.catalog.set_labels(name, marks, version=record.version))
 
 
 async def agent_history(cluster: StoredCluster, name: str) -> Sequence[HistoryEntry]:
