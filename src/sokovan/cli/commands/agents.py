@@ -318,7 +318,7 @@ def tokens(
     all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
-    """List join tokens that no machine has used.
+    """List unused join tokens.
 
     Their secrets are not shown.
 
@@ -329,7 +329,7 @@ def tokens(
     Parameters
     ----------
     all
-        Include used tokens until they expire, with the agents that used them.
+        Include used tokens until they expire, with their agents.
     """
 
     def read(client: Client) -> Iterator[JoinTokenLine]:
@@ -339,7 +339,7 @@ def tokens(
 
 
 def revoke_token(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
-    """Revoke a join token that no machine has used.
+    """Revoke an unused join token.
 
     For example:
       sokovan agent revoke-token join-01JCN8 --yes
@@ -347,7 +347,7 @@ def revoke_token(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFA
     Parameters
     ----------
     name
-        Name of the token as listed by sokovan agent tokens, not the token.
+        Name of the token, as sokovan agent tokens lists it.
     """
     confirm(f"revoke join token {name}", yes=yes)
     with server.client() as client:

@@ -52,7 +52,7 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("booking show", "booking rm"), "booking"),
     "queue shares": "queue",
     **dict.fromkeys(("context use", "context rm"), "context"),
-    **dict.fromkeys(("run", "plan", "simulate", "cp", "server init"), "file"),
+    **dict.fromkeys(("run", "plan", "simulate", "cp", "server init", "config push"), "file"),
     "help": "topic",
     "completion": "shell",
 }
