@@ -66,9 +66,9 @@ def push(file: Path, /, *, dry_run: Flag = False, settings: SettingOptions = NO_
     """Push a configuration file to etcd.
 
     The configuration that managers share is replaced with the file, and the
-    difference is printed. An invalid file is refused, and so is a push if the shared
-    configuration changed meanwhile. The address is config.url of this machine.
-    Managers apply hot settings at once.
+    difference is printed. An invalid file is refused, and so is a push if the
+    shared configuration changed meanwhile. The address is config.url of this
+    machine. Managers apply hot settings at once.
 
     For example:
       sokovan config push shared.toml --config sokovan.toml --dry-run

@@ -53,8 +53,9 @@ class JoiningRoutes:
         The claims are given as they were shown: an agent that claims others meanwhile is not
         approved. Later enrolments may claim the same.
         """
-        principal, parts, body = principal_of(request.scope), self._dependencies, body_of(request, ClaimApproval)
+        principal, parts = principal_of(request.scope), self._dependencies
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)
+        body = body_of(request, ClaimApproval)
 
         async def work(unit: UnitOfWork) -> AgentRecord:
             record = await agent_named(unit, name)
