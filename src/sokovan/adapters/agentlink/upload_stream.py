@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.adapters.agentlink.duplex import Stream
 from sokovan.domain.errors import ObjectNotFound
+from sokovan.domain.owners.uploads import UploadRefused
 from sokovan.ports.uploads import UploadStore
 from sokovan.wire.upload_messages import CHUNK_BYTES_MAX, FileHeader, UploadEnd, encode_upload_message
 
@@ -17,7 +18,7 @@ async def send_upload(stream: Stream, uploads: UploadStore, reference: str) -> N
             if not await _send_blob(stream, uploads, reference, header):
                 return
         await stream.send(encode_upload_message(UploadEnd()))
-    except (ConnectionError, ObjectNotFound):
+    except (ConnectionError, ObjectNotFound, UploadRefused):
         return
 
 

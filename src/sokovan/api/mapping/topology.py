@@ -195,7 +195,7 @@ def fleet_view(
 def _refusal(agent: AgentRecord) -> str:
     """Why an agent that is alive gets no new kernels; empty if it does."""
     if not agent.info.approved:
-        return f"not approved yet: {', '.join(agent.info.claims.texts())}"
+        return f"not approved yet: {agent.info.claims}"
     return agent.info.health.reason if agent.info.health.is_failing else ""
 
 

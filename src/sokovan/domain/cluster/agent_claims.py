@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sokovan.domain.checks import LABEL_TEXT_MAX
 from sokovan.domain.slot_notation import format_amount
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
 
@@ -20,6 +21,10 @@ _SLOT, _LABEL = f"{CLAIM_PREFIX}slot/", f"{CLAIM_PREFIX}label/"
 CLAIMS_MAX = 32
 # Labels that hold them.
 MARKS_MAX = CLAIMS_MAX + 1
+# The name of a claimed label, so that the label that holds it is one.
+CLAIMED_NAME_MAX = LABEL_TEXT_MAX - len(_LABEL)
+# Claims as one text, for logs.
+_TEXT_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,10 @@ class AgentClaims:
         """
         slots = [f"slot {slot}={format_amount(slot, amount)}" for slot, amount in sorted(self.slots.items())]
         return [*slots, *(f"label {name}={value}" for name, value in sorted(self.labels.items()))]
+
+    def __str__(self) -> str:
+        text = ", ".join(self.texts())
+        return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
 
     def marks(self) -> dict[str, str]:
         """The labels that hold the claims; none without a claim."""

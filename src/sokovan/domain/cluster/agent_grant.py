@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sokovan.domain.checks import require_int, require_labels, require_slots
 from sokovan.domain.cluster.agent import OPERATOR_LABELS_MAX, SYSTEM_PREFIX
-from sokovan.domain.cluster.agent_claims import CLAIMS_MAX, AgentClaims
+from sokovan.domain.cluster.agent_claims import CLAIMED_NAME_MAX, CLAIMS_MAX, AgentClaims
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, checked_name
 from sokovan.domain.slots import NO_SLOTS, ResourceSlot
@@ -111,6 +111,9 @@ class AgentGrant:
             for name, value in labels.items()
             if not name.startswith(SYSTEM_PREFIX) and name not in DEVICE_LABELS and self.labels.get(name) != value
         }
+        if any(len(name) > CLAIMED_NAME_MAX for name in others):
+            problem = f"reports a label whose name has more than {CLAIMED_NAME_MAX} characters"
+            raise ClaimRefused(f"agent {self.name} {problem}")
         claims = AgentClaims(ResourceSlot(more), others)
         if len(claims) > CLAIMS_MAX:
             problem = f"reports {len(claims)} slots and labels that its token does not grant, the most are {CLAIMS_MAX}"

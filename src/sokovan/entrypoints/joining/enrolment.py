@@ -85,7 +85,7 @@ class Enrolment:
                 await self.denied("agent.link", hello.agent_id, claims.code, certificate=given)
                 return claims
             if claims:
-                await self.denied("agent.claim", hello.agent_id, UNAPPROVED, claims=", ".join(claims.texts()))
+                await self.denied("agent.claim", hello.agent_id, UNAPPROVED, claims=str(claims))
             self._certified.add(AgentId(hello.agent_id))
             labels = {**hello.labels, LINK_LABEL: "certificate", **claims.marks()}
             verdict = await admit(replace(hello, labels=labels), token)

@@ -20,7 +20,7 @@ from sokovan.adapters.local.atomic_file import write_whole
 from sokovan.adapters.local.certificates import CertificateAuthority, dialling, new_key, signing_request
 from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.agent.link.manager_link import ManagerAddress, dialled
-from sokovan.domain.errors import ObjectNotFound, SokovanError
+from sokovan.domain.errors import InvalidSpec, ObjectNotFound, SokovanError
 from sokovan.domain.owners.uploads import UploadManifest, upload_reference
 from sokovan.ports.environment import Clock
 from sokovan.ports.uploads import UploadState
@@ -125,7 +125,7 @@ class PeerUploads:
             try:
                 async with dialled(address, COPY_PATH + reference, open_s=OPEN_S) as socket:
                     complete = await self._receive(socket, reference)
-            except (OSError, TimeoutError, WebSocketException, MalformedFrame) as problem:
+            except (OSError, TimeoutError, WebSocketException, MalformedFrame, InvalidSpec) as problem:
                 self._log(f"upload {reference} was not copied from {url}: {str(problem) or type(problem).__name__}")
                 continue
             if complete:

@@ -28,7 +28,9 @@ def test_claims_are_read_from_the_labels_that_hold_them() -> None:
 
 def test_each_claim_is_a_text() -> None:
     assert CLAIMS.texts() == ["slot cpu=4.5", "slot cuda.device=2", "label a/b=", "label rack=r1"]
-    assert len(CLAIMS) == 4
+    assert (len(CLAIMS), str(CLAIMS)) == (4, "slot cpu=4.5, slot cuda.device=2, label a/b=, label rack=r1")
+    many = AgentClaims(labels={f"label{number}": "x" * 200 for number in range(30)})
+    assert len(str(many)) < 1_100
 
 
 def test_labels_that_hold_no_amount_are_left_out() -> None:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from sokovan.domain.cluster.agent_claims import CLAIMS_MAX, NO_CLAIMS, AgentClaims
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.cluster.agent_claims import CLAIMED_NAME_MAX, CLAIMS_MAX, NO_CLAIMS, AgentClaims
 from sokovan.domain.cluster.agent_grant import AgentGrant, ClaimRefused, JoinToken, join_digest
 from sokovan.domain.errors import InvalidInput
+from sokovan.domain.ids import AgentId
 from sokovan.domain.slots import ResourceSlot
 
 GRANT = AgentGrant(name="a", key="k", scaling_group="gpus", slots=ResourceSlot({"cpu": 4000}), labels={"rack": "r1"})
@@ -47,6 +49,10 @@ def test_an_approved_claim_is_granted_from_then_on() -> None:
 def test_another_scaling_group_and_too_many_claims_are_refused() -> None:
     with pytest.raises(ClaimRefused, match="gpus, not default"):
         claims(group="default")
+    longest = "n" * CLAIMED_NAME_MAX
+    AgentInfo(AgentId("a"), ResourceSlot(), labels=claims(labels={longest: "x"}).marks())
+    with pytest.raises(ClaimRefused, match="whose name has more than"):
+        claims(labels={f"{longest}n": "x"})
     with pytest.raises(ClaimRefused, match=str(CLAIMS_MAX)):
         claims(labels={f"l{number}": "x" for number in range(CLAIMS_MAX + 1)})
 

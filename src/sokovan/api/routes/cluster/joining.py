@@ -66,15 +66,14 @@ class JoiningRoutes:
                 )
             if sorted(body.claims) != sorted(claims.texts()):
                 hint = f"look at them, and approve again: sokovan agent show {name}"
-                raise Conflict(f"agent {name} claims {', '.join(claims.texts())}, which was not approved", hint=hint)
+                raise Conflict(f"agent {name} claims {claims}, which was not approved", hint=hint)
             [grant] = await unit.catalog.find((AgentGrant, name))
             if not isinstance(grant, AgentGrant):
                 raise Conflict(f"the certificate of agent {name} was revoked", hint="join it again with a new token")
             await unit.catalog.put(grant.with_claims(claims))
             agent_id, labels = record.info.agent_id, without_claims(record.operator_labels)
             await unit.catalog.set_labels(agent_id, labels, version=record.version)
-            detail = ", ".join(claims.texts())
-            await unit.audit.append(audit_entry(principal, "agent.approve", name, claims=detail))
+            await unit.audit.append(audit_entry(principal, "agent.approve", name, claims=str(claims)))
             return await unit.fleet.get(agent_id)
 
         record = await parts.store.run(work)
