@@ -72,3 +72,29 @@ def test_a_shared_configuration_is_read_followed_and_overridden(tmp_path: Path, 
         )
         until(lambda: settings(server)["orchestrator.agent_suspect_s"][0] == 30, what="the change is in force")
         until(lambda: server.cli_json("scaling-group", "show", "default")["scheduler"] == "drf", what="it is stored")
+
+
+def test_a_configuration_is_pushed_and_every_manager_applies_it(tmp_path: Path, etcd_url: str) -> None:
+    address, file = etcd_url.replace("http://", "etcd://"), tmp_path / "shared.toml"
+    server = configured(tmp_path / "up", f'[config]\nurl = "{address}"\n')
+    with ended_well(server):
+        server.start()
+        file.write_text("[orchestrator]\nagent_suspect_s = 20\nagent_lost_s = 90\n", encoding="utf-8")
+        words = ("config", "push", str(file), "--config", str(server.data / "sokovan.toml"))
+        shown = server.cli(*words, "--dry-run")
+        assert (shown.returncode, shown.stdout.splitlines()) == (
+            0,
+            ["+ orchestrator.agent_lost_s = 90", "+ orchestrator.agent_suspect_s = 20"],
+        ), shown.stderr
+        assert settings(server)["orchestrator.agent_suspect_s"][0] != 20
+        assert server.cli(*words).returncode == 0
+        until(lambda: settings(server)["orchestrator.agent_suspect_s"][0] == 20, what="the change is in force")
+        file.write_text("[orchestrator]\nagent_suspect_s = 30\n", encoding="utf-8")
+        [changed, removed] = server.cli_json(*words)["changes"][::-1]
+        assert (changed["before"], changed["after"], removed["after"]) == ("20", "30", None)
+        until(lambda: settings(server)["orchestrator.agent_suspect_s"][0] == 30, what="the change is in force")
+        assert settings(server)["orchestrator.agent_lost_s"][0] == 60
+        file.write_text("[orchestrator]\nagent_suspect_s = -1\n", encoding="utf-8")
+        refused = server.cli(*words)
+        assert (refused.returncode, f"{file}:2: orchestrator.agent_suspect_s" in refused.stderr) == (2, True), refused
+        assert settings(server)["orchestrator.agent_suspect_s"][0] == 30

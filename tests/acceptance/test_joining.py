@@ -126,14 +126,63 @@ def test_a_second_machine_joins_runs_a_session_returns_and_is_removed(tmp_path: 
             asyncio.run(fetched(joined, upload))
 
 
-def test_an_agent_that_reports_more_than_its_token_grants_is_refused(tmp_path: Path) -> None:
+def claims_of(server: Embedded, name: str) -> list[str]:
+    """What an agent claims beyond its grant."""
+    claims: list[str] = server.cli_json("agent", "show", name)["unapproved"]
+    return claims
+
+
+def test_what_an_agent_claims_beyond_its_token_waits_for_an_approval(tmp_path: Path) -> None:
     server = Embedded(tmp_path / "manager")
     with machine(tmp_path / "second") as second, ended_well(server):
         server.start("--no-agent", "--listen", "127.0.0.2:0")
-        second.run(*join_words(server, "--slots", "cpu=0.5,mem=1Mi"), "--name", "second")
-        until(lambda: "may report at most cpu=0.5" in second.said, what="it is refused", tell=lambda: second.said)
-        assert link(server, "second") == (False, "unknown")
-        assert ("second", "claim-refused") in denials(server)
+        words = join_words(server, "--slots", "cpu=0.5,mem=1Mi", "--label", "rack=r01")
+        assert words[-2:] == ["--label", "rack=r01"]
+        [token] = server.cli_json("agent", "tokens")
+        assert (token["labels"], token["created_by"], token["slots"]["cpu"]) == ({"rack": "r01"}, "admin", 500)
+        second.run(*words, "--label", "zone=z9", "--name", "second")
+        until(lambda: link(server, "second") == (True, "alive"), what="it is linked", tell=lambda: second.said)
+        assert server.cli_json("agent", "tokens") == []
+        assert [one["used_by"] for one in server.cli_json("agent", "tokens", "--all")] == ["second"]
+
+        # It is listed with what it claims, and gets nothing: not even what its token grants.
+        assert "UNAPPROVED" in server.cli("agent", "ls").stdout
+        assert [text.split("=")[0] for text in claims_of(server, "second")] == ["slot cpu", "slot mem", "label zone"]
+        server.cli("run", "--detach", "-n", "waits", "--cpus", "0.1", "--mem", "64MiB", "--", "echo", "hello")
+        until(lambda: "not approved yet" in server.cli("why", "waits").stdout, what="why says so")
+        assert ("second", "claim-unapproved") in denials(server)
+        assert "sokovan.claim" not in server.cli("agent", "show", "second").stdout
+
+        approved = server.cli("agent", "approve", "second", "--yes")
+        assert (approved.returncode, "approved: slot cpu" in approved.stderr) == (0, True), approved.stderr
+        assert server.settles("waits")["result"] == "success"
+        again = server.cli("agent", "approve", "second", "--yes")
+        assert (again.returncode != 0, "claims nothing" in again.stderr) == (True, True), again.stderr
+
+        # A new process claims the same, which was granted, and one thing more.
+        second.halt()
+        second.run("agent", "run", "--label", "rack=r01", "--label", "zone=z9", "--label", "disk=nvme")
+        until(lambda: claims_of(server, "second") == ["label disk=nvme"], what="it waits", tell=lambda: second.said)
+        refused = server.cli("agent", "remove", "second", "--yes")
+        assert refused.returncode == 0, refused.stderr
+        until(lambda: not link(server, "second")[0], what="its link is closed")
+
+
+def test_a_token_that_was_revoked_admits_no_machine(tmp_path: Path) -> None:
+    server = Embedded(tmp_path / "manager")
+    with machine(tmp_path / "second") as second, ended_well(server):
+        server.start("--no-agent", "--listen", "127.0.0.2:0")
+        for wrong in (("--label", "rack"), ("--label", "sokovan.link=x"), ("--slots", "cpu=-1"), ("--expires", "0s")):
+            made = server.cli("agent", "token", *wrong)
+            assert (made.returncode != 0, made.stdout) == (True, ""), wrong
+        words = join_words(server)
+        [token] = server.cli_json("agent", "tokens")
+        assert server.cli("agent", "revoke-token", token["name"], "--yes").returncode == 0
+        refused = second.cli(*words, "--name", "second")
+        assert (refused.returncode != 0, "revoked" in refused.stderr) == (True, True), refused.stderr
+        unknown = server.cli("agent", "revoke-token", token["name"], "--yes")
+        assert (unknown.returncode != 0, token["name"] in unknown.stderr) == (True, True), unknown.stderr
+        assert server.cli("agent", "approve", "second", "--yes").returncode != 0
 
 
 @contextmanager

@@ -112,6 +112,8 @@ def body_of(operation: Operation, tenant: str) -> dict[str, Any]:
         return {"set": {"zone": "a"}}
     if operation.path.endswith("/files"):
         return {"upload": "0" * 64}
+    if operation.path.endswith("/approval"):
+        return {"claims": ["label zone=a"]}
     if operation.path.endswith("/taints"):
         return {"set": ["spot"]}
     parts: dict[str, dict[str, Any]] = {

@@ -192,7 +192,7 @@ class ClusterState:
 
 def fails(machine: Machine) -> bool:
     """Whether it is alive, and gets no kernels because sessions could not be started there."""
-    return machine.info.status in SCHEDULABLE and not machine.info.schedulable
+    return machine.info.status in SCHEDULABLE and machine.info.health.is_failing and machine.info.approved
 
 
 def kind_of(kernel: KernelWorkload) -> Kind:

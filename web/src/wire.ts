@@ -651,6 +651,7 @@ export interface AgentView {
   images: string[];
   device_faults: Record<string, string>;
   devices: Record<string, DeviceFiguresView>;
+  unapproved: string[];
 }
 
 /** A page of agents; `next` is the cursor of the next page. */
@@ -861,22 +862,6 @@ export interface ScalingGroupBody {
 export interface ScalingGroupPage {
   items: ScalingGroupBody[];
   next: string | null;
-}
-
-/** The request for a token that lets one machine join. */
-export interface JoinTokenBody {
-  scaling_group?: string;
-  slots?: Record<string, number | string>;
-  expires_s?: number;
-}
-
-/** A new join token, its URL, and the digest of the certificate authority. */
-export interface JoinTokenView {
-  token: string;
-  url: string;
-  authority: string;
-  scaling_group: string;
-  expires_at: string;
 }
 
 /** A queue: its weight, its parent and its limits. */
@@ -1211,6 +1196,46 @@ export interface UsageHistoryView {
 export interface UsagePage {
   items: UsageView[];
   next: string | null;
+}
+
+/** The request for a token that lets one machine join. */
+export interface JoinTokenBody {
+  scaling_group?: string;
+  slots?: Record<string, number | string>;
+  labels?: Record<string, string>;
+  expires_s?: number;
+}
+
+/** A new join token, its URL, and the digest of the certificate authority. */
+export interface JoinTokenView {
+  token: string;
+  url: string;
+  authority: string;
+  scaling_group: string;
+  expires_at: string;
+  labels: Record<string, string>;
+}
+
+/** A join token in a list; `used_by` is the agent that joined with it. */
+export interface JoinTokenLine {
+  name: string;
+  scaling_group: string;
+  slots: Record<string, number>;
+  labels: Record<string, string>;
+  created_by: string;
+  expires_at: string;
+  used_by: string;
+}
+
+/** A page of join tokens. */
+export interface JoinTokenPage {
+  items: JoinTokenLine[];
+  next: string | null;
+}
+
+/** The approval of the claims of an agent: its `unapproved`, as it was shown. */
+export interface ClaimApproval {
+  claims: string[];
 }
 
 /** How a replica is checked: a GET of `path`; without one, a connection. */

@@ -46,6 +46,7 @@ _BY_CODE = {
     "pending-timeout": WAITING,
     "invalid-setting": USAGE,
     "invalid-settings": USAGE,
+    "nothing-shared": USAGE,
     "unreadable-config": USAGE,
     "setting-file-missing": USAGE,
     "invalid-spec": USAGE,

@@ -21,7 +21,6 @@ from sokovan import __version__
 from sokovan.adapters.agentlink.relay.agent_relay import RelayedPorts, RelayServer, metrics_answer
 from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.process.shim.processes import look_up
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database
@@ -47,6 +46,7 @@ from sokovan.entrypoints.cluster.shared_keys import (
     TLS_FOLDER,
     key_folder,
 )
+from sokovan.entrypoints.cluster.upload_stores import UploadStores, upload_stores
 from sokovan.entrypoints.embedded.background_tasks import keep_running
 from sokovan.entrypoints.embedded.bootstrap import admin_key, bootstrap
 from sokovan.entrypoints.embedded.control_plane import ControlPlane, ManagerPorts
@@ -68,7 +68,6 @@ from sokovan.entrypoints.serving import with_gateway
 from sokovan.entrypoints.settings.component_options import (
     connection_limits_of,
     timing_of,
-    upload_limits_of,
 )
 from sokovan.entrypoints.settings.listen_address import link_url, own_labels, read_listen
 from sokovan.entrypoints.settings.secret_keys import secret_box
@@ -195,9 +194,9 @@ async def _up(
         listener = sockets.api if sockets else bound_socket(HOST, settings.api.port)
         gateway = _gateway_listener(settings, folder, stack, log)
         at = _addresses(settings, folder, listener, gateway)
-        uploads = _uploads(settings, folder, shared=sockets is not None)
+        uploads = upload_stores(settings, folder, shared=sockets is not None, log=log)
         limits = connection_limits_of(settings.api).within(open_files)
-        manager = replace(_manager_options(settings, folder, telemetry, log), store_clock=steady, uploads=uploads)
+        manager = replace(_manager_options(settings, folder, telemetry, log, uploads=uploads), store_clock=steady)
         manager = replace(
             manager, link_limits=link_limits(open_files - limits.total_max), fake_agents=shape_of(options)
         )
@@ -209,7 +208,7 @@ async def _up(
             await _serve_processes(sockets, ports, stack, telemetry=telemetry)
             keep(partial(sockets.watch_parent, clock, stopped.set), name="watch of the first process")
         else:
-            parts = api_dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)
+            parts = api_dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads.all)
             connections = Connections(limits, clock, telemetry=telemetry, log=log)
             components |= await serve_api(
                 _app(parts, settings, folder, at), listener, connections, stack, remote=at.remote, keep=keep
@@ -218,7 +217,7 @@ async def _up(
         stack.callback((folder.root / UP_FILE).unlink, missing_ok=True)
         stack.enter_context(deferred_gc())
         keep(partial(collect_periodically, clock), name="garbage collection")
-        keep(partial(collect_uploads, store, uploads, clock, log), name="removal of uploads")
+        keep(partial(collect_uploads, store, uploads.own, clock, log), name="removal of uploads")
         if gateway is not None:
             run_as, wanted = _gateway_options(settings, folder, at), partial(_has_routes, store)
             keep(EmbeddedGateway(gateway, run_as, wanted=wanted, clock=clock, log=log).run, name="the proxy")
@@ -240,10 +239,6 @@ def _addresses(
         gateway=_url(gateway) if gateway else "",
         remote=remote_listener(settings, folder) if serves_api(settings) else None,
     )
-
-
-def _uploads(settings: ServerSettings, folder: DataFolder, *, shared: bool) -> LocalUploads:
-    return LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads), shared=shared)
 
 
 def _app(parts: ApiDependencies, settings: ServerSettings, folder: DataFolder, at: ServerAddresses) -> FastAPI:
@@ -336,7 +331,12 @@ def shape_of(options: UpOptions) -> FleetShape | None:
 
 
 def _manager_options(
-    settings: ServerSettings, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
+    settings: ServerSettings,
+    folder: DataFolder,
+    telemetry: PrometheusTelemetry,
+    log: Callable[[str], None],
+    *,
+    uploads: UploadStores,
 ) -> ManagerOptions:
     keys = key_folder(settings, folder)
     token = keys.secret(AGENT_KEY_FILE)
@@ -362,7 +362,8 @@ def _manager_options(
         telemetry=telemetry,
         log=log,
         agent=agent if settings.agent.enabled else None,
-        machines=_machine_options(settings, folder, telemetry, log),
+        uploads=uploads.all,
+        machines=_machine_options(settings, folder, telemetry, log, uploads=uploads),
         coordinates=settings.cluster.role != API_ROLE,
         name=f"{agent_name(platform.node())[:48]}.{os.getpid()}",
         bus=partial(open_bus, database.url, settings.valkey, log),
@@ -375,7 +376,12 @@ def _manager_options(
 
 
 def _machine_options(
-    settings: ServerSettings, folder: DataFolder, telemetry: PrometheusTelemetry, log: Callable[[str], None]
+    settings: ServerSettings,
+    folder: DataFolder,
+    telemetry: PrometheusTelemetry,
+    log: Callable[[str], None],
+    *,
+    uploads: UploadStores,
 ) -> MachineLinkOptions | None:
     """The listener for other machines; None if no address is set."""
     if not settings.orchestrator.listen:
@@ -387,6 +393,7 @@ def _machine_options(
         managers=tuple(map(link_url, settings.cluster.managers)),
         telemetry=telemetry,
         log=log,
+        copies=uploads.own,
     )
 
 

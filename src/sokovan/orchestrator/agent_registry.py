@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sokovan.domain.cluster.agent import AgentInfo, require_reported_labels
+from sokovan.domain.cluster.agent import AgentInfo, claiming_labels, require_reported_labels
 from sokovan.domain.errors import InvalidInput, ObjectNotFound
 from sokovan.domain.ids import (
     ARCHITECTURE_DEFAULT,
@@ -49,7 +49,7 @@ class EnrolmentRequest:
     `incarnation` is the one it was admitted with before, 0 for a new process. `kernels` are
     those found on its machine, with their attempt, not all of them if `partial`. `identity` distinguishes it from other
     agents of the same name, `process` from other processes of this one; both may be empty. `images` are those that it
-    can use at once.
+    can use at once. `claims` are the labels that hold claims which wait for an approval.
     """
 
     agent_id: AgentId
@@ -66,6 +66,7 @@ class EnrolmentRequest:
     partial: bool = False
     shard: str | None = None
     images: tuple[str, ...] = ()
+    claims: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ async def _known(unit: UnitOfWork, requests: Sequence[EnrolmentRequest]) -> dict
 
 
 def _is_new(request: EnrolmentRequest, known: Mapping[AgentId, AgentRecord]) -> bool:
-    return request.incarnation == 0 and request.agent_id not in known
+    return request.incarnation == 0 and request.agent_id not in known and not request.claims
 
 
 def _new_agent(request: EnrolmentRequest) -> NewAgent:
@@ -286,7 +287,16 @@ async def _enrol(unit: UnitOfWork, request: EnrolmentRequest, known: AgentRecord
         agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
     while agent.info.incarnation <= request.incarnation:
         agent = await unit.fleet.enrol(info, change, devices=request.devices, adopted=adopted)
-    return agent
+    return await _with_claims(unit, request, agent)
+
+
+async def _with_claims(unit: UnitOfWork, request: EnrolmentRequest, agent: AgentRecord) -> AgentRecord:
+    """The agent with the claims of this incarnation, and none of an earlier one."""
+    labels = claiming_labels(agent.operator_labels, request.claims)
+    if labels == agent.operator_labels:
+        return agent
+    await unit.catalog.set_labels(agent.info.agent_id, labels, version=agent.version)
+    return await unit.fleet.get(agent.info.agent_id)
 
 
 def _info(request: EnrolmentRequest) -> AgentInfo:

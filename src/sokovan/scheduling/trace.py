@@ -110,7 +110,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
     Code.BOOKING_INVALID: (Advice.CHANGE, "its booking has ended, was removed, or does not permit it"),
     Code.DEADLINE_IMPOSSIBLE: (Advice.WAIT, "it can no longer end before its deadline, and waits like any other"),
     Code.NO_NODES: (Advice.ASK_ADMIN, "the scaling group has no agents"),
-    Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining or not reachable"),
+    Code.NODES_DRAINING: (Advice.WAIT, "agents that could hold it are draining, not reachable or not approved yet"),
     Code.NO_ARCH_MATCH: (Advice.CHANGE, "no agent has the requested architecture"),
     Code.NO_RUNTIME_MATCH: (
         Advice.CHANGE,

@@ -23,6 +23,8 @@ LINK_PATH = "/agent/v1/link"
 STREAM_PATH = "/agent/v1/stream/"
 # Path at which an agent fetches an upload, followed by its reference.
 UPLOAD_PATH = "/agent/v1/upload/"
+# The same for another manager, which keeps a copy of it.
+COPY_PATH = "/agent/v1/copy/"
 # Code of a refusal: another process runs as this agent, with a later incarnation.
 SUPERSEDED = "superseded"
 

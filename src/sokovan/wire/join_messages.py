@@ -16,6 +16,8 @@ JOIN_PATH = "/agent/v1/join"
 RENEW_PATH = "/agent/v1/renew"
 # The name in the certificate of every manager, whichever address it is reached at.
 MANAGER_NAME = "manager.sokovan.internal"
+# The name in the certificate that a manager presents to others; the name of an agent has no blank.
+PEER_NAME = "another manager"
 MESSAGE_BYTES_MAX = 64 << 10
 MANAGERS_MAX = 64
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from sokovan.domain.cluster.agent_claims import AgentClaims, claims_in
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.records import AgentRecord, Device
@@ -307,3 +308,28 @@ async def test_many_agents_that_link_at_once_need_as_many_statements_as_one(
     one = await linked(arrivals(0, 1))
     assert await linked(arrivals(1, 31)) == one
     assert one <= (STATEMENTS_KNOWN if incarnation else STATEMENTS_NEW)
+
+
+async def test_an_agent_with_claims_is_enrolled_and_marked_until_it_claims_nothing(
+    cluster: OrchestratedCluster,
+) -> None:
+    claims = AgentClaims(ResourceSlot({"cpu": 4000}), {"rack": "r1"})
+    claiming = replace(ARRIVAL, labels={"rack": "r1"}, claims=claims.marks())
+    assert await cluster.registry.admit(claiming) == AgentAdmission(1)
+    record = await stored(cluster)
+    assert (claims_in(record.operator_labels), record.reported_labels["rack"]) == (claims, "r1")
+    assert not record.info.schedulable
+    # Another link of the same process changes nothing; a new process claims anew.
+    assert await cluster.registry.admit(replace(claiming, incarnation=1)) == AgentAdmission(1)
+    assert not (await stored(cluster)).info.approved
+    assert await cluster.registry.admit(ARRIVAL) == AgentAdmission(2)
+    assert ((await stored(cluster)).info.schedulable, (await stored(cluster)).operator_labels) == (True, {})
+
+
+async def test_an_approved_agent_stays_so_when_its_process_opens_another_link(cluster: OrchestratedCluster) -> None:
+    claiming = replace(ARRIVAL, claims=AgentClaims(labels={"rack": "r1"}).marks())
+    await cluster.registry.admit(claiming)
+    record = await stored(cluster)
+    await cluster.store.run(lambda unit: unit.catalog.set_labels(A1, {}, version=record.version))
+    assert await cluster.registry.admit(replace(claiming, incarnation=1)) == AgentAdmission(1)
+    assert (await stored(cluster)).info.approved

@@ -233,6 +233,7 @@ function AgentFacts({ agent, hypernode }: { agent: AgentView; hypernode: string 
         ["scaling group", agent.scaling_group],
         ...(agent.taints.length ? [["taints", agent.taints.join(", ")] as const] : []),
         ...(agent.failing_since ? [["failing", agent.failing_reason] as const] : []),
+        ...(agent.unapproved.length ? [["not approved", agent.unapproved.join(", ")] as const] : []),
       ]}
     />
   );

@@ -25,16 +25,20 @@ from sokovan.adapters.agentlink.linked_agents import LinkedAgents
 from sokovan.adapters.agentlink.listener import (
     ConnectionBounds,
     LinkListener,
+    SocketStream,
     path_refusal,
     serve_agent,
     serve_sockets,
     with_delay,
 )
-from sokovan.wire.frames import LINK_PATH
+from sokovan.adapters.agentlink.upload_stream import send_copy
+from sokovan.ports.uploads import UploadStore
+from sokovan.wire.frames import COPY_PATH, LINK_PATH
 from sokovan.wire.join_messages import (
     AUTHORITY_PATH,
     JOIN_PATH,
     MESSAGE_BYTES_MAX,
+    PEER_NAME,
     RENEW_PATH,
     JoinReply,
     JoinRequest,
@@ -59,12 +63,14 @@ class MachineEndpoint:
     """Serves other machines; `authority` is the authority's certificate.
 
     Links are admitted by their first frame; for streams and uploads `granted` is asked.
+    Other managers get copies of `copies`, the uploads that this manager itself has.
     """
 
     agents: LinkedAgents
     join: Join
     authority: str
     granted: Granted
+    copies: UploadStore | None = None
 
     def answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """The response to a refused request; None if it is accepted."""
@@ -83,6 +89,10 @@ class MachineEndpoint:
             return HTTPStatus.UNAUTHORIZED, "a certificate is required: join this machine with sokovan agent join"
         if request.path == RENEW_PATH:
             return None
+        if certified_name(credential)[0] == PEER_NAME or request.path.startswith(COPY_PATH):
+            is_copy = self.copies is not None and request.path.startswith(COPY_PATH)
+            is_peer = certified_name(credential)[0] == PEER_NAME
+            return None if is_copy and is_peer else (HTTPStatus.NOT_FOUND, "not found")
         return path_refusal(self.agents, request.path, credential)
 
     async def serve(self, socket: ServerConnection) -> None:
@@ -90,6 +100,9 @@ class MachineEndpoint:
         if socket.request is None:
             return
         path, credential = socket.request.path, certified(socket)
+        if path.startswith(COPY_PATH) and self.copies is not None:
+            await send_copy(SocketStream(socket), self.copies, path.removeprefix(COPY_PATH))
+            return
         if path not in {JOIN_PATH, RENEW_PATH}:
             if path != LINK_PATH and not await self.granted(credential):
                 await socket.close(CloseCode.POLICY_VIOLATION, "the certificate of this agent was revoked")

@@ -59,6 +59,23 @@ class LocalUploads:
             owner_key(user), lambda owner: self._put(owner, digest, size, offset=offset, data=data)
         )
 
+    async def keep(self, reference: str, digest: str, *, size: int, offset: int, data: bytes) -> int:
+        """Append to a blob of a copied upload, as `put`."""
+        key, _ = _parts_of(reference)
+        require_digest(digest)
+        return await self._locked(key, lambda owner: self._put(owner, digest, size, offset=offset, data=data))
+
+    async def complete(self, reference: str) -> bool:
+        """Complete a copied upload; whether all of its files are here."""
+        key, digest = _parts_of(reference)
+        state = await self._locked(key, lambda owner: self._check(owner, digest))
+        return not state.missing
+
+    @staticmethod
+    def require_reference(reference: str) -> None:
+        """Raise ObjectNotFound for what is no reference of an upload."""
+        _parts_of(reference)
+
     async def check(self, user: str, digest: str) -> UploadState:
         """Complete the upload whose manifest is this blob, unless files are missing."""
         require_digest(digest)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from sokovan.api.mapping.times import time_text
+from sokovan.domain.cluster.agent import operator_labels
 from sokovan.domain.cluster.agent_grant import JOIN_TOKEN_S_MAX, JOIN_TOKEN_S_MIN, JoinAddress, JoinToken
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
 from sokovan.domain.problems import InvalidRequest, Problem
 from sokovan.domain.records import Change
 from sokovan.domain.slot_notation import read_slots
-from sokovan.wire.api.fleet import AgentChange, JoinTokenBody, JoinTokenView
+from sokovan.wire.api.fleet import AgentChange
+from sokovan.wire.api.tenancy import JoinTokenBody, JoinTokenLine, JoinTokenView
 
 UNDRAIN = "undrain"
 # Each action with its trigger and target status.
@@ -30,8 +32,8 @@ def requested_transition(body: AgentChange, who: str) -> tuple[AgentTrigger, Age
     return *ACTIONS[body.action], Change(who, Cause.CONTROLLER, f"admin-{body.action}", body.reason)
 
 
-def join_token_of(body: JoinTokenBody, name: str, digest: str, *, now_ms: int) -> JoinToken:
-    """The requested join token. Raises InvalidRequest, InvalidSlots."""
+def join_token_of(body: JoinTokenBody, name: str, digest: str, *, who: str, now_ms: int) -> JoinToken:
+    """The requested join token. Raises InvalidRequest, InvalidSlots, InvalidSpec."""
     if not JOIN_TOKEN_S_MIN <= body.expires_s <= JOIN_TOKEN_S_MAX:
         raise InvalidRequest([Problem("expires_s", f"must be {JOIN_TOKEN_S_MIN} to {JOIN_TOKEN_S_MAX} seconds")])
     return JoinToken(
@@ -39,7 +41,9 @@ def join_token_of(body: JoinTokenBody, name: str, digest: str, *, now_ms: int) -
         digest=digest,
         scaling_group=body.scaling_group,
         slots=read_slots(body.slots),
+        labels=operator_labels({}, body.labels, ()),
         expires_ms=now_ms + body.expires_s * 1000,
+        created_by=who,
     )
 
 
@@ -51,4 +55,18 @@ def join_token_view(token: JoinToken, secret: str, joining: JoinAddress) -> Join
         authority=joining.authority,
         scaling_group=token.scaling_group,
         expires_at=time_text(token.expires_ms),
+        labels=dict(token.labels),
+    )
+
+
+def join_token_line(token: JoinToken) -> JoinTokenLine:
+    """The view of a join token in a list."""
+    return JoinTokenLine(
+        name=token.name,
+        scaling_group=token.scaling_group,
+        slots=dict(token.slots),
+        labels=dict(token.labels),
+        created_by=token.created_by,
+        expires_at=time_text(token.expires_ms),
+        used_by=token.used_by,
     )

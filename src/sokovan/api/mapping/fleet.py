@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from sokovan.api.mapping.explanations import device_figures
 from sokovan.api.mapping.times import read_time, time_text, time_text_or_none
-from sokovan.domain.cluster.agent import port_range, port_range_text
+from sokovan.domain.cluster.agent import port_range, port_range_text, shown_labels
 from sokovan.domain.cluster.agent_health import AgentFailure
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.image import Image
 from sokovan.domain.cluster.queue import ROOT_QUEUE, Queue, QueueState
 from sokovan.domain.cluster.scaling_group import SLOT_PRIORITY_DEFAULT, ScalingGroup, read_session_types
-from sokovan.domain.constraints.taint import taints_of, without_taints
+from sokovan.domain.constraints.taint import taints_of
 from sokovan.domain.errors import InvalidSpec
 from sokovan.domain.ids import QueueName, ScalingGroupName
 from sokovan.domain.owners.tenancy import Role
@@ -48,7 +48,7 @@ def agent_view(
         incarnation=info.incarnation,
         scaling_group=info.scaling_group,
         architecture=info.architecture,
-        labels=without_taints({name: value for name, value in info.labels.items() if name not in hidden}),
+        labels=shown_labels({name: value for name, value in info.labels.items() if name not in hidden}),
         slots=dict(info.available_slots),
         used=dict(info.occupied_slots),
         kernels=info.kernel_count,
@@ -58,7 +58,7 @@ def agent_view(
         heartbeat_at=time_text_or_none(state.heard_ms or None) if state is not None else None,
         load=dict(state.load) if state is not None else {},
         version=record.version,
-        operator_labels=without_taints(record.operator_labels),
+        operator_labels=shown_labels(record.operator_labels),
         taints=[str(taint) for taint in taints_of(info.labels)],
         failing_since=time_text_or_none(info.health.failing_ms),
         failing_reason=info.health.reason if info.health.is_failing else "",
@@ -67,6 +67,7 @@ def agent_view(
         images=sorted(info.cached_images),
         device_faults=dict(info.health.faults),
         devices=device_figures(state.devices) if measured and state is not None else {},
+        unapproved=info.claims.texts(),
     )
 
 

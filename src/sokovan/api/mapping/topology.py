@@ -186,12 +186,17 @@ def fleet_view(
         device_used=units,
         device_holder=users,
         device_fault=[device.fault for one in agents for device in one.devices],
-        failing={
-            name: one.info.health.reason for name, one in zip(names, agents, strict=True) if one.info.health.is_failing
-        },
+        failing={name: text for name, one in zip(names, agents, strict=True) if (text := _refusal(one))},
         slots=_amounts(one.info.available_slots for one in agents),
         used=_amounts(one.info.occupied_slots for one in agents),
     )
+
+
+def _refusal(agent: AgentRecord) -> str:
+    """Why an agent that is alive gets no new kernels; empty if it does."""
+    if not agent.info.approved:
+        return f"not approved yet: {agent.info.claims}"
+    return agent.info.health.reason if agent.info.health.is_failing else ""
 
 
 def _used_columns(

@@ -25,6 +25,7 @@ from sokovan.api.routes.cluster.timeline import TimelineRoutes
 from sokovan.api.routes.cluster.topology import TopologyRoutes
 from sokovan.api.routes.cluster.usage_history import UsageHistoryRoutes
 from sokovan.api.routes.explanations import ExplanationRoutes
+from sokovan.api.routes.join_tokens import JoinTokenRoutes
 from sokovan.api.routes.keys import KeyRoutes
 from sokovan.api.routes.logins import LoginRoutes
 from sokovan.api.routes.serving.chats import ChatRoutes
@@ -76,6 +77,7 @@ def every_operation(context: ApiContext, document: Callable[[], dict[str, Any]])
         *KernelUseRoutes(context).operations(),
         *AgentLabelRoutes(context).operations(),
         *JoiningRoutes(context).operations(),
+        *JoinTokenRoutes(context).operations(),
         *AgentRoutes(context).operations(),
         *TopologyRoutes(context).operations(),
         *FleetRoutes(context).operations(),

@@ -1,7 +1,8 @@
-"""`sokovan agent`: list, inspect, label, taint and drain agents."""
+"""`sokovan agent`: list, inspect, label and drain agents, and let machines join."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +30,7 @@ from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.fleet import FAKE_LABEL, AgentFailureView, AgentImpactView, AgentView
+from sokovan.wire.api.tenancy import JoinTokenLine
 
 if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
@@ -83,6 +85,8 @@ def show(name: str, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
     facts += [(slot, formatting.share(slot, agent.used, agent.slots)) for slot in slices]
     facts.append(("images", ", ".join(agent.images) or formatting.NONE))
     facts.append(("labels", _label_texts(agent.labels)))
+    if agent.unapproved:
+        facts.append(("not approved", ", ".join(agent.unapproved)))
     if agent.operator_labels:
         facts.append(("set by operators", _label_texts(agent.operator_labels)))
     facts += [(f"fault of {device}", fault) for device, fault in agent.device_faults.items()]
@@ -269,16 +273,19 @@ def token(
     *,
     scaling_group: str = "default",
     slots: str = "",
+    label: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     expires: str = "15m",
     output: ActionOptions = DEFAULT_ACTION,
 ) -> int:
     """Create a token that lets one machine join.
 
-    Prints the command to run on that machine. The token works once.
+    Prints the command to run on that machine. The token works once. What the agent
+    claims beyond it waits for sokovan agent approve.
 
     For example:
       sokovan agent token
       sokovan agent token --scaling-group gpus --slots cpu=64,mem=512Gi
+      sokovan agent token --label rack=r01 --label zone=z1
 
     Parameters
     ----------
@@ -286,18 +293,87 @@ def token(
         Scaling group that the machine joins.
     slots
         The most that its agent may report; default: any.
+    label
+        Label that its agent may report, such as rack=r01. Repeatable.
     expires
         How long the token is valid, at most 7d.
     """
     most = name_values([one for one in slots.split(",") if one], option="--slots", example="cpu=64,mem=512Gi")
+    labels = name_values(label, option="--label", example="rack=r01")
     expires_s = round(seconds(expires, what="--expires"))
     with output.client() as client:
-        made = client.agents.new_token(scaling_group=scaling_group, slots=most, expires_s=expires_s)
+        made = client.agents.new_token(scaling_group=scaling_group, slots=most, labels=labels, expires_s=expires_s)
     if output.json:
         output.report(made, "")
         return OK
     print_status(f"run this on the machine that joins {made.scaling_group}, once and before {made.expires_at}:")
-    print_data(f"sokovan agent join {made.url} --token {made.token} --ca {made.authority}")
+    given = "".join(f" --label {shlex.quote(f'{name}={text}')}" for name, text in sorted(made.labels.items()))
+    print_data(f"sokovan agent join {made.url} --token {made.token} --ca {made.authority}{given}")
+    return OK
+
+
+def tokens(
+    *,
+    all: Annotated[bool, Parameter(name=["--all", "-a"], negative=())] = False,  # noqa: A002  # the flag is --all
+    output: OutputOptions = TABLE_OUTPUT,
+) -> int:
+    """List unused join tokens.
+
+    Their secrets are not shown.
+
+    For example:
+      sokovan agent tokens
+      sokovan agent tokens --all
+
+    Parameters
+    ----------
+    all
+        Include used tokens until they expire, with their agents.
+    """
+
+    def read(client: Client) -> Iterator[JoinTokenLine]:
+        return (one for one in client.agents.tokens() if all or not one.used_by)
+
+    return list_all(output, TOKEN_COLUMNS, read)
+
+
+def revoke_token(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
+    """Revoke an unused join token.
+
+    For example:
+      sokovan agent revoke-token join-01JCN8 --yes
+
+    Parameters
+    ----------
+    name
+        Name of the token, as sokovan agent tokens lists it.
+    """
+    confirm(f"revoke join token {name}", yes=yes)
+    with server.client() as client:
+        client.agents.revoke_token(name)
+    print_status(f"join token {name} revoked")
+    return OK
+
+
+def approve(name: str, /, *, yes: Yes = False, server: ServerOptions = DEFAULT_SERVER) -> int:
+    """Approve what an agent claims beyond its join token.
+
+    Until then it gets no kernels. To refuse it, use sokovan agent remove.
+
+    For example:
+      sokovan agent approve gpu2 --yes
+
+    Parameters
+    ----------
+    name
+        Name of an agent that sokovan agent ls shows as UNAPPROVED.
+    """
+    with server.client() as client:
+        claims = client.agents.get(name).unapproved
+        if claims:
+            confirm(f"approve for agent {name}: {', '.join(claims)}", yes=yes)
+        agent = client.agents.approve(name, claims)
+    print_status(f"{agent.id}  {agent_state(agent)}  approved: {', '.join(claims)}")
     return OK
 
 
@@ -336,7 +412,9 @@ def _taint_texts(agent: AgentView) -> str:
 
 
 def agent_state(agent: AgentView) -> str:
-    """The status of an agent; FAILING if it is alive and gets no kernels."""
+    """The status of an agent, or why one that is alive gets no kernels."""
+    if agent.status == "alive" and agent.unapproved:
+        return "UNAPPROVED"
     return "FAILING" if agent.status == "alive" and agent.failing_since else agent.status.upper()
 
 
@@ -348,6 +426,17 @@ def _failure_text(failure: AgentFailureView) -> str:
 def _kernels_text(agent: AgentView) -> str:
     """The number of kernels, and the limit if there is one: `2/8`."""
     return str(agent.kernels) if agent.kernels_max is None else f"{agent.kernels}/{agent.kernels_max}"
+
+
+TOKEN_COLUMNS: list[Column[JoinTokenLine]] = [
+    Column("name", lambda token: token.name),
+    Column("pool", lambda token: token.scaling_group),
+    Column("slots", lambda token: formatting.amounts(token.slots)),
+    Column("labels", lambda token: _label_texts(token.labels)),
+    Column("created by", lambda token: token.created_by or formatting.NONE),
+    Column("expires", lambda token: token.expires_at),
+    Column("used by", lambda token: token.used_by or formatting.NONE),
+]
 
 
 def agent_columns(*, utc: bool = False) -> list[Column[AgentView]]:

@@ -34,14 +34,25 @@ ARGUMENT_KINDS = {
     **dict.fromkeys(("serve", "deployment plan"), "file"),
     **{
         f"agent {verb}": "agent"
-        for verb in ("show", "history", "devices", "drain", "undrain", "declare-gone", "label", "taint", "remove")
+        for verb in (
+            "show",
+            "history",
+            "devices",
+            "drain",
+            "undrain",
+            "declare-gone",
+            "label",
+            "taint",
+            "remove",
+            "approve",
+        )
     },
     **{f"{noun} {verb}": noun for noun in CATALOG_NOUNS for verb in ("show", "set", "rm")},
     **dict.fromkeys(("topology show", "agent maintenance", "agent timeline"), "agent"),
     **dict.fromkeys(("booking show", "booking rm"), "booking"),
     "queue shares": "queue",
     **dict.fromkeys(("context use", "context rm"), "context"),
-    **dict.fromkeys(("run", "plan", "simulate", "cp", "server init"), "file"),
+    **dict.fromkeys(("run", "plan", "simulate", "cp", "server init", "config push"), "file"),
     "help": "topic",
     "completion": "shell",
 }

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sokovan.domain.checks import LABELS_MAX, require_int, require_kind, require_labels, require_slots, require_tuple
+from sokovan.domain.cluster.agent_claims import MARKS_MAX, UNAPPROVED_LABEL, AgentClaims, claims_in, without_claims
 from sokovan.domain.cluster.agent_health import HEALTHY, AgentHealth
-from sokovan.domain.constraints.taint import TAINT_PREFIX, changed_taints, read_taint
+from sokovan.domain.constraints.taint import TAINT_PREFIX, changed_taints, read_taint, without_taints
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ARCHITECTURE_DEFAULT, DEFAULT_SCALING_GROUP, AgentId, ScalingGroupName, checked_name
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
@@ -185,7 +186,7 @@ class AgentInfo:
         checked_name(self.scaling_group, what="scaling group")
         require_kind(self.status, AgentStatus, what=what, field="status")
         require_kind(self.cached_images, frozenset, what=what, field="cached_images")
-        require_labels(self.labels, what=what, most=LABELS_MAX + OPERATOR_LABELS_MAX)
+        require_labels(self.labels, what=what, most=LABELS_MAX + OPERATOR_LABELS_MAX + MARKS_MAX)
         require_slots(self.releasing_slots, what=what, field="releasing_slots")
         require_kind(self.health, AgentHealth, what=what, field="health")
         require_tuple(self.leased_ports, tuple, what=what, field="leased_ports")
@@ -204,7 +205,17 @@ class AgentInfo:
     @property
     def schedulable(self) -> bool:
         """Whether new kernels may be placed on this agent."""
-        return self.status in SCHEDULABLE and not self.health.is_failing
+        return self.status in SCHEDULABLE and not self.health.is_failing and self.approved
+
+    @property
+    def approved(self) -> bool:
+        """Whether it claims nothing that waits for an operator's approval."""
+        return UNAPPROVED_LABEL not in self.labels
+
+    @property
+    def claims(self) -> AgentClaims:
+        """The claims that wait for an approval."""
+        return claims_in(self.labels)
 
     @property
     def has_left(self) -> bool:
@@ -220,6 +231,16 @@ class AgentInfo:
 def require_reported_labels(agent_id: str, labels: object) -> None:
     """Require labels that leave room for those of operators. Raises InvalidSpec."""
     require_labels(labels, what=f"agent {agent_id}")
+
+
+def shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels that are shown as labels: neither taints nor claims."""
+    return without_claims(without_taints(labels))
+
+
+def claiming_labels(before: Mapping[str, str], marks: Mapping[str, str]) -> dict[str, str]:
+    """The labels that operators gave an agent, and those that hold its claims now."""
+    return {**without_claims(before), **marks}
 
 
 def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:
@@ -241,12 +262,12 @@ def operator_labels(before: Mapping[str, str], added: Mapping[str, str], removed
         hint = "a label that the agent reports is changed where the agent is started, or overridden by NAME=VALUE"
         raise InvalidSpec(what=what, field=field, value=unknown[0], problem=problem, hint=hint)
     labels = {name: value for name, value in {**before, **added}.items() if name not in removed}
-    require_labels(labels, what=what, field=field, most=OPERATOR_LABELS_MAX)
+    require_labels(without_claims(labels), what=what, field=field, most=OPERATOR_LABELS_MAX)
     return labels
 
 
 def operator_taints(before: Mapping[str, str], added: Iterable[str], removed: Iterable[str]) -> dict[str, str]:
     """The labels of operators after a change of taints. Raises InvalidSpec."""
     labels = changed_taints(before, map(read_taint, added), map(read_taint, removed))
-    require_labels(labels, what="agent", field="taints", most=OPERATOR_LABELS_MAX)
+    require_labels(without_claims(labels), what="agent", field="taints", most=OPERATOR_LABELS_MAX)
     return labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable
 
+from sokovan.domain.cluster.agent_claims import claims_in, without_claims
 from sokovan.domain.errors import InvalidInput
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, checked_name
 from sokovan.domain.records import Device
@@ -61,10 +62,11 @@ def arrival_of(hello: Hello) -> EnrolmentRequest:
         devices=tuple(Device(entry.device_id, entry.slot, entry.units) for entry in hello.devices),
         architecture=hello.architecture,
         scaling_group=ScalingGroupName(hello.scaling_group or "default"),
-        labels=hello.labels,
+        labels=without_claims(hello.labels),
         kernels_max=hello.kernels_max,
         kernels=tuple((KernelId(entry.kernel_id), entry.attempt) for entry in hello.kernels),
         partial=hello.partial,
         shard=hello.shard or None,
         images=hello.images,
+        claims=claims_in(hello.labels).marks(),
     )

@@ -5,6 +5,7 @@ Refusals are audited, at a limited rate: anyone who reaches the listener can cau
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from sokovan.adapters.agentlink.machine_listener import CERTIFIED, certified_nam
 from sokovan.adapters.local.certificates import CertificateAuthority
 from sokovan.api.access.auditing import ANONYMOUS, DENIED, DENIED_PER_MINUTE, DONE, shown
 from sokovan.api.access.request_limits import Buckets
+from sokovan.domain.cluster.agent_claims import AgentClaims, without_claims
 from sokovan.domain.cluster.agent_grant import AgentGrant, JoinRefused, JoinToken, join_digest
 from sokovan.domain.errors import InvalidInput, ObjectNotFound, SokovanError
 from sokovan.domain.ids import AgentId, checked_name, is_name
@@ -29,8 +31,10 @@ from sokovan.wire.join_messages import JoinDenied, JoinGranted, JoinReply, JoinR
 # The label that shows how an agent is linked.
 LINK_LABEL = "sokovan.link"
 MISMATCH, REVOKED, FOREIGN = "certificate-mismatch", "agent-revoked", "foreign-certificate"
+# A claim that waits for an approval.
+UNAPPROVED = "claim-unapproved"
 GRANTS_AT_ONCE = 500
-_INVALID = "the join token is unknown, expired, or was used already"
+_INVALID = "the join token is unknown, revoked, expired, or was used already"
 
 Admit = Callable[[Hello, str], Awaitable[Welcome | HelloRefused]]
 
@@ -75,12 +79,16 @@ class Enrolment:
         async def admit_certified(hello: Hello, given: str) -> Welcome | HelloRefused:
             if not given.startswith(CERTIFIED):
                 return await admit(hello, given)
-            refusal = await self._refusal(hello, *certified_name(given))
-            if refusal is not None:
-                await self.denied("agent.link", hello.agent_id, refusal.code, certificate=given)
-                return refusal
+            hello = replace(hello, labels=without_claims(hello.labels))
+            claims = await self._claims(hello, *certified_name(given))
+            if isinstance(claims, HelloRefused):
+                await self.denied("agent.link", hello.agent_id, claims.code, certificate=given)
+                return claims
+            if claims:
+                await self.denied("agent.claim", hello.agent_id, UNAPPROVED, claims=str(claims))
             self._certified.add(AgentId(hello.agent_id))
-            verdict = await admit(replace(hello, labels={**hello.labels, LINK_LABEL: "certificate"}), token)
+            labels = {**hello.labels, LINK_LABEL: "certificate", **claims.marks()}
+            verdict = await admit(replace(hello, labels=labels), token)
             announced = self._managers[:MANAGERS_MAX]
             return replace(verdict, managers=announced) if isinstance(verdict, Welcome) else verdict
 
@@ -117,8 +125,11 @@ class Enrolment:
         except SokovanError as problem:  # the answer does not depend on it
             self._log(f"a refusal could not be recorded: {problem!r}")
 
-    async def _refusal(self, hello: Hello, agent_id: str, key: str) -> HelloRefused | None:
-        """The reason for refusing an agent with the certificate of `agent_id` and this key."""
+    async def _claims(self, hello: Hello, agent_id: str, key: str) -> AgentClaims | HelloRefused:
+        """The claims of an agent with the certificate of `agent_id` and this key.
+
+        Or the reason for refusing it.
+        """
         if hello.agent_id != agent_id:
             message = f"the certificate is that of agent {agent_id}, not of {hello.agent_id}"
             return HelloRefused(code=MISMATCH, message=message, final=True)
@@ -129,27 +140,27 @@ class Enrolment:
             return HelloRefused(code=REVOKED, message=f"the certificate of agent {agent_id} was revoked", final=True)
         try:
             group = hello.scaling_group or "default"
-            grant.require_claim(scaling_group=group, slots=_claimed(hello), labels=hello.labels)
+            return grant.beyond(scaling_group=group, slots=_claimed(hello), labels=hello.labels)
         except InvalidInput as error:
             return HelloRefused(code=error.code, message=f"{error.message}; {error.hint}", final=True)
-        return None
 
     async def _redeemed(self, unit: UnitOfWork, request: JoinRequest, key: str, address: str) -> AgentGrant:
         """Use up a token for a grant. Raises JoinRefused."""
-        name, _, secret = request.token.partition(".")
-        try:
-            token = await unit.catalog.get(JoinToken, name)
-        except ObjectNotFound:
-            raise JoinRefused(_INVALID) from None
-        if not hmac.compare_digest(token.digest, join_digest(secret)) or token.expires_ms <= unit.now_ms:
-            raise JoinRefused(_INVALID)
+        await _usable_token(unit, request.token)
+        # Read again under the lock: another machine may be faster. Requests without a token take no lock.
+        await unit.catalog.lock(JoinToken)
+        token = await _usable_token(unit, request.token)
+        name = token.name
         await _require_free(unit, request.agent_id, key)
-        try:
-            await unit.catalog.remove(JoinToken, name)
-        except ObjectNotFound:  # another machine was faster
-            raise JoinRefused(_INVALID) from None
-        grant = AgentGrant(name=request.agent_id, key=key, scaling_group=token.scaling_group, slots=token.slots)
-        await unit.catalog.put(grant)
+        grant = AgentGrant(
+            name=request.agent_id,
+            key=key,
+            scaling_group=token.scaling_group,
+            slots=token.slots,
+            labels=token.labels,
+            token=name,
+        )
+        await unit.catalog.put(grant, dataclasses.replace(token, used_by=grant.name))
         detail = {"token": name, "from": address, "key": key}
         await unit.audit.append(AuditEntry(f"agent {grant.name}"[:128], "agent.join", grant.name, DONE, detail=detail))
         return grant
@@ -190,6 +201,18 @@ async def _grant(unit: UnitOfWork, agent_id: str) -> AgentGrant | None:
         return await unit.catalog.get(AgentGrant, agent_id)
     except ObjectNotFound:
         return None
+
+
+async def _usable_token(unit: UnitOfWork, text: str) -> JoinToken:
+    """The token with this name and secret. Raises JoinRefused."""
+    name, _, secret = text.partition(".")
+    try:
+        token = await unit.catalog.get(JoinToken, name)
+    except ObjectNotFound:
+        raise JoinRefused(_INVALID) from None
+    if not hmac.compare_digest(token.digest, join_digest(secret)) or not token.is_usable(unit.now_ms):
+        raise JoinRefused(_INVALID)
+    return token
 
 
 async def _require_free(unit: UnitOfWork, agent_id: str, key: str) -> None:

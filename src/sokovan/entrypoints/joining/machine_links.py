@@ -52,7 +52,8 @@ class MachineLinks:
         at, options, authority = self._options.at, self._options, self._authority
         tls = authority.listening(MANAGER_NAME, self._refused)
         bounds = Connections(options.limits, self._clock, telemetry=options.telemetry, log=options.log)
-        endpoint = MachineEndpoint(linked, self._enrolment.join, authority.certificate, self._enrolment.granted)
+        enrolment, copies = self._enrolment, options.copies if options.managers else None
+        endpoint = MachineEndpoint(linked, enrolment.join, authority.certificate, enrolment.granted, copies)
         serving = serve_machines(endpoint, host=at.host, port=at.port, tls=tls, bounds=bounds)
         try:
             listener = await stack.enter_async_context(serving)

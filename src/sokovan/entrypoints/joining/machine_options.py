@@ -9,6 +9,7 @@ from pathlib import Path
 from sokovan.entrypoints.settings.listen_address import ListenAddress
 from sokovan.entrypoints.web.connection_limits import ConnectionLimits
 from sokovan.ports.environment import Telemetry
+from sokovan.ports.uploads import UploadStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +17,7 @@ class MachineLinkOptions:
     """The address for agents of other machines, and the folder of the authority.
 
     `own` is the folder for the certificate of this manager. `managers` are the URLs of all
-    managers for these agents, if there are several.
+    managers for these agents, if there are several; `copies` are the uploads for them.
     """
 
     at: ListenAddress
@@ -26,3 +27,4 @@ class MachineLinkOptions:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     telemetry: Telemetry
     log: Callable[[str], None]
+    copies: UploadStore | None = None

@@ -13,7 +13,6 @@ from typing import Any
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.adapters.local.ids import SortableIds
 from sokovan.adapters.local.random_source import number
-from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import DatabaseSettings
 from sokovan.adapters.sql.leases import SqlLeases
@@ -44,6 +43,7 @@ from sokovan.orchestrator.sessions.controller import SchedulingController
 from sokovan.orchestrator.sessions.explain.plan import DryRuns
 from sokovan.orchestrator.sessions.intake.names import name_of
 from sokovan.orchestrator.sessions.intake.submissions import Submissions
+from sokovan.ports.uploads import UploadStore
 from sokovan.sdk.machine import machine_mark
 
 SETTINGS_CACHE_FILE = "settings.json"
@@ -114,7 +114,7 @@ def api_dependencies(
     live: LiveSettings,
     *,
     telemetry: PrometheusTelemetry,
-    uploads: LocalUploads,
+    uploads: UploadStore,
 ) -> ApiDependencies:
     """The ports and controllers of the API."""
     clock, settings = SystemClock(), live.current

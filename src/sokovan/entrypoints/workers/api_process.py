@@ -24,7 +24,6 @@ from sokovan.adapters.agentlink.relay.remote_agents import (
 )
 from sokovan.adapters.local.clock import SteadyClock, SystemClock
 from sokovan.adapters.local.ids import SortableIds
-from sokovan.adapters.local.upload_store import LocalUploads
 from sokovan.adapters.prometheus import PrometheusTelemetry
 from sokovan.adapters.sql.database import Database
 from sokovan.adapters.sql.store import SqlStore
@@ -33,13 +32,14 @@ from sokovan.dashboard.pages import DashboardPages
 from sokovan.domain.cluster.agent_grant import JoinAddress
 from sokovan.entrypoints.cluster.api_listener import serve_api
 from sokovan.entrypoints.cluster.shared_bus import open_bus
+from sokovan.entrypoints.cluster.upload_stores import upload_stores
 from sokovan.entrypoints.embedded.background_tasks import keep_running
 from sokovan.entrypoints.embedded.control_plane import ManagerPorts
 from sokovan.entrypoints.embedded.data_folder import DataFolder
 from sokovan.entrypoints.embedded.event_publisher import EVENTS_HINT, Publisher
 from sokovan.entrypoints.embedded.gc_tuning import collect_periodically, deferred_gc
 from sokovan.entrypoints.embedded.log_file import log_to
-from sokovan.entrypoints.settings.component_options import connection_limits_of, upload_limits_of
+from sokovan.entrypoints.settings.component_options import connection_limits_of
 from sokovan.entrypoints.settings.setting_sources import SettingSources
 from sokovan.entrypoints.web.connection_limits import Connections
 from sokovan.entrypoints.web.file_limits import raise_open_files
@@ -89,7 +89,7 @@ async def serve_api_process(
         hints, events, _ = open_bus(whole.url, settings.valkey, log, stack)
         await _publish(store, hints, events, stack=stack, log=log)
         ports = await _ports(sockets, hints, events, clock=clock, keep=keep)
-        uploads = LocalUploads(folder.root / "uploads", upload_limits_of(settings.uploads), shared=True)
+        uploads = upload_stores(settings, folder, shared=True, log=log, name=name).all
         own = RelayServer(metrics_answer(telemetry.exposition))
         await stack.enter_async_context(own.served(sockets.relays[name].dup()))
         parts = api_dependencies(store, ports, folder, live, telemetry=telemetry, uploads=uploads)

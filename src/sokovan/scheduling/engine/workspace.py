@@ -110,7 +110,7 @@ class Workspace:
         self.blocks = 0
         self.capacity = self._capacity()
         self.room = self._room()
-        accepting: Flags = np.array([agent.status in SCHEDULABLE for agent in self.agents], bool)
+        accepting: Flags = np.array([agent.status in SCHEDULABLE and agent.approved for agent in self.agents], bool)
         refused: Flags = np.array([agent.health.failing_ms is not None for agent in self.agents], bool)
         self.alive: Flags = accepting & ~refused
         # Agents that are alive, and get no kernels because sessions could not be started there.

@@ -18,8 +18,6 @@ from sokovan.wire.api.fleet import (
     FleetView,
     ImageBody,
     ImagePage,
-    JoinTokenBody,
-    JoinTokenView,
     QueueBody,
     QueuePage,
     QueueSharesView,
@@ -32,10 +30,14 @@ from sokovan.wire.api.fleet import (
 )
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.tenancy import (
+    ClaimApproval,
     DomainBody,
     DomainPage,
     GroupBody,
     GroupPage,
+    JoinTokenBody,
+    JoinTokenPage,
+    JoinTokenView,
     KeyPage,
     KeyPolicyBody,
     KeyRequest,
@@ -161,6 +163,22 @@ def new_join_token(body: JoinTokenBody) -> Call[JoinTokenView]:
     """Create a token that lets one machine join."""
     path = api_path("join-tokens")
     return Call(method="POST", path=path, answer=JoinTokenView, body=sparse(body), repeatable=False)
+
+
+def join_tokens(*, limit: int = PAGE_MAX, cursor: str | None = None) -> Call[JoinTokenPage]:
+    """Get one page of join tokens."""
+    return _listing("join-tokens", JoinTokenPage, limit, cursor)
+
+
+def revoke_join_token(name: str) -> Call[Nothing]:
+    """Revoke a join token."""
+    return Call(method="DELETE", path=api_path("join-tokens", name), answer=Nothing, repeatable=False)
+
+
+def approve_agent(name: str, claims: Sequence[str]) -> Call[AgentView]:
+    """Approve what an agent claims beyond its join token."""
+    path, body = api_path("agents", name, "approval"), ClaimApproval(claims=list(claims))
+    return Call(method="POST", path=path, answer=AgentView, body=sparse(body), repeatable=False)
 
 
 def revoke_agent(name: str) -> Call[AgentView]:

@@ -29,8 +29,6 @@ from sokovan.wire.api.fleet import (
     BookingBody,
     FleetView,
     ImageBody,
-    JoinTokenBody,
-    JoinTokenView,
     QueueSharesView,
     TimelineView,
     WhatIfBody,
@@ -39,6 +37,9 @@ from sokovan.wire.api.fleet import (
 from sokovan.wire.api.sessions import HistoryLine
 from sokovan.wire.api.system import AuditChainView, AuditEntryView
 from sokovan.wire.api.tenancy import (
+    JoinTokenBody,
+    JoinTokenLine,
+    JoinTokenView,
     KeyView,
     LoginCodeView,
     LoginView,
@@ -152,11 +153,44 @@ class Usage:
         return self._connection.send(catalog_calls.queue_shares(scaling_group=scaling_group, queue=queue))
 
 
-class Agents:
-    """Agents: the machines that run kernels."""
+class Joining:
+    """Machines that join: tokens, approvals, and the revocation of certificates."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def new_token(
+        self,
+        *,
+        scaling_group: str = "default",
+        slots: Mapping[str, int | str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        expires_s: int = 900,
+    ) -> JoinTokenView:
+        """Create a token that lets one machine join, with slots and labels."""
+        given = dict(labels or {})
+        body = JoinTokenBody(scaling_group=scaling_group, slots=dict(slots or {}), labels=given, expires_s=expires_s)
+        return self._connection.send(catalog_calls.new_join_token(body))
+
+    def tokens(self) -> Iterator[JoinTokenLine]:
+        """List join tokens that have not expired, without their secrets."""
+        return self._connection.pages(Paging(catalog_calls.join_tokens))
+
+    def revoke_token(self, name: str) -> None:
+        """Revoke a join token that no machine has used."""
+        self._connection.send(catalog_calls.revoke_join_token(name))
+
+    def approve(self, name: str, claims: Sequence[str]) -> AgentView:
+        """Approve the claims of an agent: its `unapproved`, as it was seen."""
+        return self._connection.send(catalog_calls.approve_agent(name, claims))
+
+    def remove(self, name: str) -> AgentView:
+        """Revoke the certificate of an agent that has joined, and close its link."""
+        return self._connection.send(catalog_calls.revoke_agent(name))
+
+
+class Agents(Joining):
+    """Agents: the machines that run kernels."""
 
     @cached_property
     def bookings(self) -> Bookings:
@@ -182,17 +216,6 @@ class Agents:
     def declare_gone(self, name: str, *, reason: str = "") -> AgentView:
         """Declare an agent permanently lost, which releases its resources."""
         return self._connection.send(catalog_calls.change_agent(name, "declare-gone", reason))
-
-    def new_token(
-        self, *, scaling_group: str = "default", slots: Mapping[str, int | str] | None = None, expires_s: int = 900
-    ) -> JoinTokenView:
-        """Create a token that lets one machine join, with at most these slots."""
-        body = JoinTokenBody(scaling_group=scaling_group, slots=dict(slots or {}), expires_s=expires_s)
-        return self._connection.send(catalog_calls.new_join_token(body))
-
-    def remove(self, name: str) -> AgentView:
-        """Revoke the certificate of an agent that has joined, and close its link."""
-        return self._connection.send(catalog_calls.revoke_agent(name))
 
     def label(self, name: str, labels: Mapping[str, str] | None = None, *, remove: Sequence[str] = ()) -> LabelsView:
         """Set and remove labels of an agent, which enrolments keep."""

@@ -167,7 +167,7 @@ async def fewer_kernels_than_the_minimum_do_not_start(cluster: StoredCluster) ->
 
 
 async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) -> None:
-    """In every status but ALIVE, one that fails sessions, and an unknown one."""
+    """Not ALIVE, failing sessions, not approved, or unknown."""
     missed = AgentTrigger.HEARTBEAT_MISSED
     ways: Sequence[tuple[AgentTrigger, ...]] = (
         (missed,),
@@ -183,7 +183,16 @@ async def an_agent_that_is_not_schedulable_is_refused(cluster: StoredCluster) ->
     [agent] = await agents(cluster, 1, ONE_CPU)
     await failing(cluster, agent)
     await refused(cluster, assignment(name, agent), AgentChanged)
+    [agent] = await agents(cluster, 1, ONE_CPU)
+    await claiming(cluster, agent)
+    await refused(cluster, assignment(name, agent), AgentChanged)
     await refused(cluster, assignment(name, cluster.new("a")), AgentChanged)
+
+
+async def claiming(cluster: StoredCluster, agent: str) -> None:
+    """Mark an agent with a claim that waits for an approval."""
+    record, marks = await agent_now(cluster, agent), {"sokovan.unapproved": "1"}
+    await cluster.store.run(lambda unit: unit.catalog.set_labels(agent, marks, version=record.version))
 
 
 async def a_new_incarnation_of_an_agent_is_refused(cluster: StoredCluster) -> None:

@@ -32,7 +32,8 @@ class AgentView:
     `operator_labels` are those of its labels that operators gave it. `taints` are written
     as KEY or KEY=VALUE. `images` are those that kernels can start in at once.
     `device_faults` are devices that get no new kernels, with the reason. `devices` are what
-    those that can be measured do; lists leave it out.
+    those that can be measured do; lists leave it out. With `unapproved`, which it claims beyond
+    its join token, it gets no new kernels until an administrator approves them.
     """
 
     id: str
@@ -59,6 +60,7 @@ class AgentView:
     images: list[str] = field(default_factory=list)
     device_faults: dict[str, str] = field(default_factory=dict)
     devices: dict[str, DeviceFiguresView] = field(default_factory=dict)
+    unapproved: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,29 +348,6 @@ class ScalingGroupPage:
 
     items: list[ScalingGroupBody]
     next: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinTokenBody(StrictBody):
-    """The request for a token that lets one machine join.
-
-    `slots` are the most that its agent may report; without them it may report any.
-    """
-
-    scaling_group: str = "default"
-    slots: dict[str, Amount] = field(default_factory=dict)
-    expires_s: int = 900
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinTokenView:
-    """A new join token, its URL, and the digest of the certificate authority."""
-
-    token: str
-    url: str
-    authority: str
-    scaling_group: str
-    expires_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -247,3 +247,57 @@ class UsagePage:
 
     items: list[UsageView]
     next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTokenBody(StrictBody):
+    """The request for a token that lets one machine join.
+
+    `slots` are the most that its agent may report, and `labels` those that it may; what it
+    claims beyond them waits for an approval. Without `slots` it may report any.
+    """
+
+    scaling_group: str = "default"
+    slots: dict[str, Amount] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    expires_s: int = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTokenView:
+    """A new join token, its URL, and the digest of the certificate authority."""
+
+    token: str
+    url: str
+    authority: str
+    scaling_group: str
+    expires_at: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTokenLine:
+    """A join token in a list; `used_by` is the agent that joined with it."""
+
+    name: str
+    scaling_group: str
+    slots: dict[str, int]
+    labels: dict[str, str]
+    created_by: str
+    expires_at: str
+    used_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTokenPage:
+    """A page of join tokens."""
+
+    items: list[JoinTokenLine]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimApproval(StrictBody):
+    """The approval of the claims of an agent: its `unapproved`, as it was shown."""
+
+    claims: list[str]

@@ -150,3 +150,23 @@ async def test_processes_that_share_a_folder_share_the_room_of_an_owner(tmp_path
     make_old(tmp_path, but=set())
     assert await one.collect(()) == 2
     assert await other.put("u", digest_of(b"cccc"), size=4, offset=0, data=b"cccc") == 4
+
+
+async def test_a_copied_upload_is_kept_in_the_namespace_of_its_owner(tmp_path: Path) -> None:
+    store, manifest = LocalUploads(tmp_path), manifest_of(b"one")
+    digest, size = digest_of(manifest), len(manifest)
+    reference = upload_reference("kim", digest)
+    assert await store.keep(reference, digest, size=size, offset=0, data=manifest) == size
+    assert not await store.complete(reference)
+    with pytest.raises(ObjectNotFound):
+        await store.use("kim", digest_of(manifest))
+    assert await store.keep(reference, digest_of(b"one"), size=3, offset=0, data=b"o") == 1
+    assert await store.keep(reference, digest_of(b"one"), size=3, offset=0, data=b"o") == 1, "a part that came twice"
+    assert await store.keep(reference, digest_of(b"one"), size=3, offset=1, data=b"ne") == 3
+    assert await store.complete(reference)
+    assert (await store.use("kim", digest_of(manifest))).total_bytes == 3
+    with pytest.raises(ObjectNotFound):
+        await store.use("eve", digest_of(manifest))
+    for wrong in ("kim", f"../{digest_of(b'one')}", f"{reference}x"):
+        with pytest.raises(ObjectNotFound):
+            store.require_reference(wrong)

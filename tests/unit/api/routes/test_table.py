@@ -17,6 +17,7 @@ from sokovan.sdk.core.session_calls import SessionListOptions
 from sokovan.wire.api.deployments import ChatBody
 from sokovan.wire.api.fleet import WhatIfBody
 from sokovan.wire.api.sessions import SessionBody
+from sokovan.wire.api.tenancy import JoinTokenBody
 from sokovan.wire.api.topology import TopologyBody
 from tests.unit.api.api_harness import ApiHarness
 
@@ -98,6 +99,9 @@ PATCH /api/v1/agents/{name:path}/labels
 PATCH /api/v1/agents/{name:path}/taints
 DELETE /api/v1/agents/{name:path}/certificate
 POST /api/v1/join-tokens
+GET /api/v1/join-tokens
+DELETE /api/v1/join-tokens/{name:path}
+POST /api/v1/agents/{name:path}/approval
 GET /api/v1/topology
 GET /api/v1/fleet
 PUT /api/v1/topology
@@ -156,6 +160,11 @@ CALLS: list[Call[Any]] = [
     upload_calls.put_blob("0" * 64, b"", size=0, offset=0),
     upload_calls.complete("0" * 64),
     catalog_calls.delete_key("AK-1"),
+    catalog_calls.new_join_token(JoinTokenBody()),
+    catalog_calls.join_tokens(),
+    catalog_calls.revoke_join_token("join-1"),
+    catalog_calls.approve_agent("gpu2", ["slot cpu=4"]),
+    catalog_calls.revoke_agent("gpu2"),
     catalog_calls.new_login_code(),
     catalog_calls.logins(),
     catalog_calls.delete_login("LI-1"),

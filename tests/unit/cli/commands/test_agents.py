@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sokovan.wire.api.fleet import AgentFailureView
+from sokovan.wire.api.tenancy import JoinTokenLine, JoinTokenView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.agent_views import AGENT
 
@@ -141,3 +142,55 @@ def test_taints_are_set_removed_and_shown(server: CannedServer, sokovan: Sokovan
     server.says("GET agents/gpu2", replace(AGENT, taints=["dedicated=ml", "spot"]))
     shown = [line.split() for line in sokovan("agent", "show", "gpu2")[1].splitlines()]
     assert shown.count(["taints", "dedicated=ml", "spot"]) == 1
+
+
+def test_an_agent_that_waits_for_an_approval_is_shown_so(server: CannedServer, sokovan: Sokovan) -> None:
+    claiming = replace(AGENT, unapproved=["slot cpu=4", "label rack=r9"])
+    server.says("GET agents/gpu2", claiming)
+    server.says("GET agents", {"items": [claiming], "next": None})
+    assert sokovan("agent", "ls")[1].splitlines()[1].split()[1] == "UNAPPROVED"
+    assert "not approved  slot cpu=4, label rack=r9" in sokovan("agent", "show", "gpu2")[1]
+
+
+def test_the_claims_that_were_shown_are_approved(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET agents/gpu2", replace(AGENT, unapproved=["label rack=r9"]))
+    server.says("POST agents/gpu2/approval", AGENT)
+    status, _, said = sokovan("agent", "approve", "gpu2", "--yes")
+    assert (status, said) == (0, "gpu2  ALIVE  approved: label rack=r9\n")
+    assert server.asked[-1][1] == {"claims": ["label rack=r9"]}
+
+
+def test_join_tokens_are_listed_used_ones_on_request(server: CannedServer, sokovan: Sokovan) -> None:
+    line = JoinTokenLine(
+        name="join-1",
+        scaling_group="gpus",
+        slots={"cpu": 4000},
+        labels={"rack": "r1"},
+        created_by="root",
+        expires_at="2030-01-01T00:00:00.000Z",
+    )
+    server.says("GET join-tokens", {"items": [line, replace(line, name="join-2", used_by="gpu2")], "next": None})
+    out = sokovan("agent", "tokens")[1].splitlines()
+    assert [row.split()[:4] for row in out[1:]] == [["join-1", "gpus", "cpu", "4"]]
+    assert "rack=r1" in out[1]
+    assert sokovan("agent", "tokens", "--all", "-o", "name")[1].split() == ["join-1", "join-2"]
+    server.says("DELETE join-tokens/join-1", None)
+    assert sokovan("agent", "revoke-token", "join-1", "--yes")[2] == "join token join-1 revoked\n"
+
+
+def test_a_token_with_labels_prints_a_command_that_claims_them(server: CannedServer, sokovan: Sokovan) -> None:
+    made = JoinTokenView(
+        token="join-1.Xy",  # noqa: S106  # it opens nothing
+        url="wss://h:1",
+        authority="sha256:0",
+        scaling_group="default",
+        expires_at="2030-01-01T00:00:00.000Z",
+        labels={"rack": "r1", "note": "a b"},
+    )
+    server.says("POST join-tokens", made)
+    status, out, _ = sokovan("agent", "token", "--label", "rack=r1", "--label", "note=a b", "--slots", "cpu=2")
+    assert (status, server.asked[0][1]) == (0, {"labels": {"rack": "r1", "note": "a b"}, "slots": {"cpu": "2"}})
+    assert out.strip().endswith("--ca sha256:0 --label 'note=a b' --label rack=r1")
+    for wrong in ("rack", "=r1"):
+        status, _, said = sokovan("agent", "token", "--label", wrong)
+        assert (status, "is not NAME=VALUE" in said) == (2, True), said

@@ -20,7 +20,7 @@ from sokovan.cli.completion.scripts import SCRIPTS
 # Their arguments are new names, or cannot be listed.
 _NEW = {
     *("agent run", "agent join", "booking create", "proxy", "init", "context add", "key add", "key rm", "key set"),
-    "login rm",
+    *("login rm", "agent revoke-token"),
 }
 
 
@@ -47,7 +47,7 @@ def test_static_candidates_need_no_server() -> None:
 
 
 def test_a_noun_has_its_verbs() -> None:
-    assert [verb for verb, _ in verbs_of("config")] == ["server", "show"]
+    assert [verb for verb, _ in verbs_of("config")] == ["server", "show", "push"]
     assert [verb for verb, _ in verbs_of("queue")] == ["ls", "show", "set", "rm", "shares"]
 
 

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from sokovan.adapters.agentlink.machine_listener import CERTIFIED
 from sokovan.adapters.local.certificates import CertificateAuthority, new_key, signing_request
+from sokovan.domain.cluster.agent_claims import AgentClaims, claims_in
 from sokovan.domain.cluster.agent_grant import AgentGrant, JoinToken, join_digest
 from sokovan.domain.slots import ResourceSlot
 from sokovan.entrypoints.joining.enrolment import LINK_LABEL, Enrolment
@@ -30,6 +31,8 @@ class Office:
 
     def __init__(self, cluster: StoredCluster, folder: Path, clock: VirtualClock) -> None:
         self.cluster, self.clock, self.key = cluster, clock, new_key()
+        # The claims of the agent that was admitted last.
+        self.claimed: list[str] = []
         self.enrolment = Enrolment(
             cluster.store,
             CertificateAuthority(folder / "tls", clock),
@@ -50,7 +53,8 @@ class Office:
     async def token(self, name: str) -> None:
         expires_ms = self.clock.now_ms() + 60_000
         slots = ResourceSlot({"cpu": 1000})
-        await self.cluster.put(JoinToken(name=name, digest=join_digest("s"), slots=slots, expires_ms=expires_ms))
+        token = JoinToken(name=name, digest=join_digest("s"), slots=slots, labels={"rack": "r1"}, expires_ms=expires_ms)
+        await self.cluster.put(token)
 
     async def join(self, agent: str = "a", token: str = TOKEN, key: bytes = b"", renewing: str = "") -> JoinReply:
         request = JoinRequest(agent, signing_request(key or self.key, agent), token)
@@ -63,6 +67,7 @@ class Office:
     async def admitted(self, *, key: bytes = b"", **changes: object) -> Welcome | HelloRefused:
         async def admit(hello: Hello, given: str) -> Welcome | HelloRefused:
             assert (given, hello.labels[LINK_LABEL]) == ("the-token", "certificate")
+            self.claimed = claims_in(hello.labels).texts()
             return Welcome(incarnation=1, heartbeat_s=1)
 
         given: dict[str, object] = {"agent_id": "a", "software": "test", "slots": {"cpu": 1000}, **changes}
@@ -127,10 +132,8 @@ async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_pat
         assert welcome.managers == ("wss://10.0.0.1:7649", "wss://10.0.0.2:7649")
         for wrong, code in (
             ({"agent_id": "b"}, "certificate-mismatch"),
-            ({"slots": {"cpu": 1001}}, "claim-refused"),
-            ({"devices": (DeviceEntry("d", "cpu", 1001),)}, "claim-refused"),
             ({"scaling_group": "other"}, "claim-refused"),
-            ({"labels": {"rack": "r1"}}, "claim-refused"),
+            ({"labels": {f"l{number}": "x" for number in range(40)}}, "claim-refused"),
         ):
             refused = await office.admitted(**wrong)
             assert isinstance(refused, HelloRefused)
@@ -143,6 +146,31 @@ async def test_an_agent_is_admitted_as_its_certificate_and_its_grant_say(tmp_pat
         refused = await office.admitted()
         assert isinstance(refused, HelloRefused)
         assert refused.code == "agent-revoked"
+
+
+async def test_claims_beyond_the_grant_are_admitted_and_marked(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        cases: list[tuple[dict[str, object], list[str]]] = [
+            ({"labels": {"rack": "r1"}}, []),
+            ({"labels": {"rack": "r2"}}, ["label rack=r2"]),
+            ({"slots": {"cpu": 1001}}, ["slot cpu=1.001"]),
+            ({"devices": (DeviceEntry("d", "cpu", 1001),)}, ["slot cpu=1.001"]),
+            # What an agent says of its own claims does not count.
+            ({"labels": AgentClaims(labels={"zone": "z"}).marks()}, []),
+        ]
+        for reported, claimed in cases:
+            assert isinstance(await office.admitted(**reported), Welcome)  # type: ignore[arg-type]  # as in `admitted`
+            assert office.claimed == claimed
+        assert await office.denials() == ["claim-unapproved"] * 3
+
+
+async def test_a_used_token_has_the_agent_that_used_it(tmp_path: Path) -> None:
+    async with Office.open(tmp_path) as office:
+        await office.join()
+        token = await office.cluster.store.read(lambda unit: unit.catalog.get(JoinToken, NAME))
+        grant = await office.cluster.store.read(lambda unit: unit.catalog.get(AgentGrant, "a"))
+        assert (token.used_by, grant.token, grant.labels) == ("a", NAME, {"rack": "r1"})
 
 
 async def test_a_certificate_that_is_revoked_elsewhere_is_found(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from sokovan.adapters.sql.schema.tables import (
 )
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.cluster.agent import port_range
+from sokovan.domain.cluster.agent_claims import UNAPPROVED_LABEL
 from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.records import SessionResult
 from sokovan.ports.allocation import AllocationContext, Assignment
@@ -88,7 +89,7 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
     bound = bound_ids(transaction, ids)
     agents = {
         row.agent_id: LockedAgent(
-            alive=AgentStatus(row.status) in SCHEDULABLE and not health_of(row.health).is_failing,
+            alive=_accepts(row),
             incarnation=row.incarnation,
             architecture=row.architecture,
             labels=labels_of(row),
@@ -102,6 +103,13 @@ async def lock_agents(transaction: Transaction, ids: Sequence[str]) -> dict[str,
         if row.agent_id in agents:
             agents[row.agent_id].free[row.slot] = row.capacity - row.used
     return agents
+
+
+def _accepts(row: sa.Row[Any]) -> bool:
+    """Whether new kernels may be placed on the agent of a row."""
+    # The name of a label in JSON; quotes inside of a value are escaped.
+    approved = f'"{UNAPPROVED_LABEL}":' not in row.operator_labels
+    return AgentStatus(row.status) in SCHEDULABLE and not health_of(row.health).is_failing and approved
 
 
 async def _load_devices(transaction: Transaction, agents: dict[str, LockedAgent], slots: set[str]) -> None:

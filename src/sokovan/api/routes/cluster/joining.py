@@ -1,4 +1,4 @@
-"""Routes of machines that join: tokens, and the revocation of certificates."""
+"""Routes of agents that have joined: approval of claims, and revocation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.auditing import audit_entry
-from sokovan.api.access.authentication import new_secret, principal_of
+from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.lookup import agent_named, require_role
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.agent_actions import join_token_of, join_token_view
 from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.routes.parameters import Name
-from sokovan.domain.cluster.agent_grant import JOIN_TOKENS_MAX, AgentGrant, JoinToken, join_digest
-from sokovan.domain.cluster.scaling_group import ScalingGroup
+from sokovan.domain.cluster.agent_claims import claims_in, without_claims
+from sokovan.domain.cluster.agent_grant import (
+    AgentGrant,
+)
 from sokovan.domain.errors import Conflict
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -22,11 +23,12 @@ from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.records import AgentRecord, Change
 from sokovan.orchestrator.coordinator import SESSIONS_HINT
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.fleet import AgentView, JoinTokenBody, JoinTokenView
+from sokovan.wire.api.fleet import AgentView
+from sokovan.wire.api.tenancy import ClaimApproval
 
 
 class JoiningRoutes:
-    """Routes of join tokens and certificates of agents; administrators only."""
+    """Routes of the claims and certificates of agents; administrators only."""
 
     def __init__(self, context: ApiContext) -> None:
         self._dependencies = context.dependencies
@@ -36,8 +38,8 @@ class JoiningRoutes:
         tag = "agents"
         return [
             ApiOperation(
-                method="POST", path="/api/v1/join-tokens", endpoint=self.create, tag=tag,
-                body=JoinTokenBody, answer=JoinTokenView, status=201, fails=(404, 409),
+                method="POST", path="/api/v1/agents/{name:path}/approval", endpoint=self.approve, tag=tag,
+                body=ClaimApproval, answer=AgentView, fails=(404, 409),
             ),
             ApiOperation(
                 method="DELETE", path="/api/v1/agents/{name:path}/certificate", endpoint=self.revoke, tag=tag,
@@ -45,27 +47,40 @@ class JoiningRoutes:
             ),
         ]  # fmt: skip
 
-    async def create(self, request: Request) -> Response:
-        """Create a token that lets one machine join; its secret is shown once."""
-        principal = principal_of(request.scope)
+    async def approve(self, request: Request, name: Name) -> Response:
+        """Approve the claims of an agent; it gets kernels from then on.
+
+        The claims are given as they were shown: an agent that claims others meanwhile is not
+        approved. Later enrolments may claim the same.
+        """
+        principal, parts = principal_of(request.scope), self._dependencies
         require_role(principal, Action.CHANGE, ObjectKind.AGENT)
-        body, joining = body_of(request, JoinTokenBody), self._dependencies.joining
-        if joining is None:
-            raise Conflict(
-                "this server has no listener for other machines", hint="start it with sokovan up --listen HOST:PORT"
-            )
-        name, secret = self._dependencies.ids.new("join"), new_secret()
+        body = body_of(request, ClaimApproval)
 
-        async def work(unit: UnitOfWork) -> JoinToken:
-            group = await unit.catalog.get(ScalingGroup, body.scaling_group)
-            await _make_room(unit)
-            token = join_token_of(body, name, join_digest(secret), now_ms=unit.now_ms)
-            await unit.catalog.put(token)
-            await unit.audit.append(audit_entry(principal, "join-token.create", name, scaling_group=group.name))
-            return token
+        async def work(unit: UnitOfWork) -> AgentRecord:
+            record = await agent_named(unit, name)
+            claims = claims_in(record.operator_labels)
+            if not claims:
+                raise Conflict(
+                    f"agent {name} claims nothing beyond its join token", hint="sokovan agent show has claims"
+                )
+            if sorted(body.claims) != sorted(claims.texts()):
+                hint = f"look at them, and approve again: sokovan agent show {name}"
+                raise Conflict(f"agent {name} claims {claims}, which was not approved", hint=hint)
+            [grant] = await unit.catalog.find((AgentGrant, name))
+            if not isinstance(grant, AgentGrant):
+                raise Conflict(f"the certificate of agent {name} was revoked", hint="join it again with a new token")
+            await unit.catalog.put(grant.with_claims(claims))
+            agent_id, labels = record.info.agent_id, without_claims(record.operator_labels)
+            await unit.catalog.set_labels(agent_id, labels, version=record.version)
+            await unit.audit.append(audit_entry(principal, "agent.approve", name, claims=str(claims)))
+            return await unit.fleet.get(agent_id)
 
-        token = await self._dependencies.store.run(work)
-        return json_response(join_token_view(token, secret, joining), status=201)
+        record = await parts.store.run(work)
+        await parts.hints.set(SESSIONS_HINT)
+        agent_id, role = record.info.agent_id, principal.subject.role
+        state, connected = await parts.agents.get(agent_id), parts.gateway.connected(agent_id)
+        return json_response(agent_view(record, state, connected=connected, seen_as=role))
 
     async def revoke(self, request: Request, name: Name) -> Response:
         """Revoke the certificate of an agent, close its link, and place nothing on it.
@@ -94,13 +109,3 @@ class JoiningRoutes:
         parts.disconnect(record.info.agent_id)
         await parts.hints.set(SESSIONS_HINT)
         return json_response(agent_view(record, None, connected=False, seen_as=principal.subject.role))
-
-
-async def _make_room(unit: UnitOfWork) -> None:
-    """Remove expired tokens. Raises Conflict if too many are valid."""
-    tokens = await unit.catalog.all(JoinToken)
-    for token in tokens:
-        if token.expires_ms <= unit.now_ms:
-            await unit.catalog.remove(JoinToken, token.name)
-    if sum(token.expires_ms > unit.now_ms for token in tokens) >= JOIN_TOKENS_MAX:
-        raise Conflict(f"{JOIN_TOKENS_MAX} join tokens are valid", hint="use them, or wait until they expire")

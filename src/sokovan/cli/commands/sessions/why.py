@@ -41,7 +41,10 @@ _SPECIFIC_ADVICE: dict[tuple[str, str], str] = {
     ("CHANGE", "OUT_OF_MEMORY"): "request more with --mem",
     ("WAIT", "NOT_ENOUGH_FREE"): _FOR_ROOM,
     ("WAIT", "FRAGMENTED"): _FOR_ROOM,
-    ("WAIT", "NODES_DRAINING"): "wait until agents are undrained (sokovan agent ls), or ask an administrator",
+    (
+        "WAIT",
+        "NODES_DRAINING",
+    ): "wait until agents are undrained or approved (sokovan agent ls), or ask an administrator",
 }
 _STARTS = {"now": "would start now", "later": "would start later", "never": "would not start even"}
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 
-from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.cluster.agent import AgentInfo
+from sokovan.domain.lifecycle.agent import SCHEDULABLE, AgentStatus
 from sokovan.domain.slot_notation import format_amount
 from sokovan.scheduling.engine.usage.queue_usage import QueueRefusal
 from sokovan.scheduling.engine.workspace import Workspace
@@ -48,7 +49,7 @@ class ClusterTotals:
     def unavailable(self) -> str:
         """How many agents accept no work, and why; empty if all do."""
         agents = self._workspace.agents
-        counts = Counter(_STATUS_TEXT[agent.status] for agent in agents if not agent.schedulable)
+        counts = Counter(_state_text(agent) for agent in agents if not agent.schedulable)
         for text, count in counts.items():
             if count == len(agents):
                 return f"all {count} agents are {text}" if count > 1 else f"its only agent is {text}"
@@ -73,3 +74,10 @@ class ClusterTotals:
         workspace, column = self._workspace, self._workspace.column[slot]
         free = max(0, int(workspace.idle[workspace.alive, column].sum()))
         return free, max(free, self._total[column])
+
+
+def _state_text(agent: AgentInfo) -> str:
+    """Why an agent accepts no work."""
+    if agent.status in SCHEDULABLE and not agent.approved:
+        return "not approved yet (sokovan agent approve)"
+    return _STATUS_TEXT[agent.status]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sokovan.domain.cluster.agent_claims import UNAPPROVED_LABEL
 from sokovan.domain.cluster.agent_health import HEALTHY
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
@@ -44,6 +45,13 @@ def test_devices_that_are_out_of_service_are_named_and_counted() -> None:
     assert ClusterTotals(EngineParts(*machines[:2]).workspace).faults == "device g1 of a1 is out of service: lost"
     more = "device g1 of a1 is out of service: lost (1 more are)"
     assert ClusterTotals(EngineParts(*machines).workspace).faults == more
+
+
+def test_agents_that_were_not_approved_get_nothing_and_are_named_so() -> None:
+    machines = [agent("a", "cpu=1"), agent("b", "cpu=8", labels={UNAPPROVED_LABEL: "1"})]
+    verdict = planned(snapshot(machines, gang("s", 1, "cpu=4"))).trace[SessionId("s")]
+    text = "no agent that could hold cpu=4 accepts work: 1 of 2 agents are not approved yet (sokovan agent approve)"
+    assert (verdict.code, verdict.summary) == (Code.NODES_DRAINING, text)
 
 
 @pytest.mark.parametrize(
