@@ -13,7 +13,7 @@ from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.serving.deployment_tables import progress
 from sokovan.cli.commands.serving.revision_options import NO_REVISION, TOY, RevisionFlags
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import as_json, print_data, print_status
+from sokovan.cli.output import as_json, flush_output, print_data, print_status
 from sokovan.cli.rendering import plain
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.errors import ClientProblem, InvalidSetting, StillWaiting
@@ -133,6 +133,7 @@ def serve(
         return OK
     for name, value in facts.items():
         print_data(f"{name:7}{value}")
+    flush_output()
     print_status(f'the key is not shown again; try: sokovan chat {created.name} "hello"')
     return OK
 
