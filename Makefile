@@ -18,10 +18,10 @@ help: ## Show this list
 setup: $(STAMP) ## Create the virtual environment in .venv from the lock
 
 # Tests that need one of these programs are skipped where it is missing.
-PROGRAMS := bwrap zsh fish openssl chromium dockerd
-PACKAGES := bubblewrap zsh fish openssl chromium docker.io
+PROGRAMS := bwrap zsh fish openssl chromium dockerd haproxy
+PACKAGES := bubblewrap zsh fish openssl chromium docker.io haproxy
 
-packages: ## Install the system packages that some tests need: bubblewrap, zsh, fish, openssl, chromium, docker.io (as root)
+packages: ## Install the system packages that some tests need: bubblewrap, zsh, fish, openssl, chromium, docker.io, haproxy (as root)
 	@for program in $(PROGRAMS); do command -v $$program >/dev/null || missing=yes; done; \
 	if [ -z "$$missing" ]; then exit 0; \
 	elif command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -y -qq $(PACKAGES); \

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, ParamSpec
 
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT
 from sokovan.domain.lifecycle.kernel import KERNEL
+from sokovan.domain.lifecycle.replica import REPLICA
+from sokovan.domain.lifecycle.rollout import ROLLOUT
 from sokovan.domain.lifecycle.route import ROUTE
 from sokovan.domain.lifecycle.session import SESSION
 from tests.acceptance.embedded import Embedded
@@ -27,7 +29,9 @@ ROWS = frozenset(
     Row(table.name, move.before.value, move.trigger.value) for table in (SESSION, KERNEL) for move in table.moves
 )
 SERVING_ROWS = frozenset(
-    Row(table.name, move.before.value, move.trigger.value) for table in (DEPLOYMENT, ROUTE) for move in table.moves
+    Row(table.name, move.before.value, move.trigger.value)
+    for table in (DEPLOYMENT, ROUTE, REPLICA, ROLLOUT)
+    for move in table.moves
 )
 CLAIMED: dict[Row, list[str]] = {}
 
@@ -68,7 +72,7 @@ def rows_seen(server: Embedded, sessions: list[str]) -> set[Row]:
 
 
 def shown_by(test: str, **claims: str) -> Callable[[Embedded, str], None]:
-    """Say which rows of a deployment and its route a test shows; returns their check.
+    """Say which rows of a deployment and its parts a test shows; returns their check.
 
     The test calls it with the id of the deployment, which may have ended.
     """
@@ -78,7 +82,9 @@ def shown_by(test: str, **claims: str) -> Callable[[Embedded, str], None]:
 
     def check(server: Embedded, deployment: str) -> None:
         lines = server.cli_json("deployment", "events", deployment)
-        seen = {Row(line["subject"], line["before"] or "", line["trigger"]) for line in lines} & SERVING_ROWS
+        # A replica has its number behind the word.
+        moves = {Row(line["subject"].split()[0], line["before"] or "", line["trigger"]) for line in lines}
+        seen = moves & SERVING_ROWS
         assert rows <= seen, f"not shown: {sorted(rows - seen)}; shown: {sorted(seen)}"
 
     return check

@@ -27,6 +27,8 @@ FAILS_AND_ENDS = shown_by(
         destroying:replicas_gone""",
     route="""pending:configured provisioning:endpoint_healthy running:endpoints_changed running:health_failed
         error:endpoint_healthy running:delete_requested terminating:configuration_removed""",
+    replica="""pending:enqueued starting:kernel_running warming:checks_passed active:drain_requested draining:drained
+        stopping:session_ended active:exited""",
 )
 NEVER_READY = shown_by(
     "test_a_deployment_that_never_served_is_deleted",
@@ -36,6 +38,15 @@ NEVER_READY = shown_by(
 ACTIVATED_EARLY = shown_by(
     "test_an_update_of_a_deployment_that_never_served_ends_when_no_replica_is_wanted",
     deployment="provisioning:revision_activated",
+    rollout="planning:planned progressing:finished",
+)
+CHECKED = shown_by(
+    "test_a_replica_that_fails_three_checks_gets_nothing_until_two_succeed",
+    replica="active:checks_failed unhealthy:checks_passed",
+)
+NO_ROOM = shown_by(
+    "test_an_update_that_is_to_fail_without_room_leaves_the_old_revision_as_it_is",
+    rollout="planning:failed rolling_back:restored",
 )
 DELETED_IN_ERROR = shown_by(
     "test_a_deployment_whose_replica_does_not_come_back_is_deleted", route="error:delete_requested"
@@ -178,6 +189,7 @@ def test_a_replica_that_fails_three_checks_gets_nothing_until_two_succeed(server
     [back] = checked("active")
     assert (back["before"], back["after"]) == ("unhealthy", "active")
     assert (shown()["health"], shown()["replicas_active"]) == ("healthy", 2)
+    CHECKED(server, told["deployment"]["id"])
     removed(server, "checked")
 
 
@@ -193,4 +205,5 @@ def test_an_update_that_is_to_fail_without_room_leaves_the_old_revision_as_it_is
     found = server.cli_json("deployment", "show", "full")
     assert (found["status"], found["revision"]["number"], found["replicas_active"]) == ("running", 1, 1)
     assert {one["revision"] for one in found["replicas"]} == {1}
+    NO_ROOM(server, found["id"])
     removed(server, "full")

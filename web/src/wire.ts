@@ -1573,6 +1573,26 @@ export interface RouteView {
   sticky_by: string;
 }
 
+/** The gateway of one proxy process, as it reported last. */
+export interface GatewayView {
+  proxy: string;
+  url: string;
+  reporting: boolean;
+  current: boolean;
+  reported_at: string;
+}
+
+/** The gateways that reported within a day, by URL. */
+export interface GatewayList {
+  items: GatewayView[];
+}
+
+/** Gateways and routes for a proxy before them; there is no secret in it. */
+export interface RouteExport {
+  gateways: GatewayView[];
+  routes: RouteView[];
+}
+
 /** Routes, newest first. */
 export interface RoutePage {
   items: RouteView[];

@@ -99,6 +99,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "route ls": (f"{_SERVING}.routes:ls", "List the routes of deployments."),
     "route show": (f"{_SERVING}.routes:show", "Show the route of a deployment and its endpoints."),
     "route set": (f"{_SERVING}.routes:set_route", "Set weights, shares, names, routing or access of a route."),
+    "route export": (f"{_SERVING}.route_export:export", "Write the gateways as a configuration of another proxy."),
     "token create": (f"{_SERVING}.tokens:create", "Create a token for clients of a deployment."),
     "token ls": (f"{_SERVING}.tokens:ls", "List the tokens of a deployment."),
     "token revoke": (f"{_SERVING}.tokens:revoke", "Revoke a token of a deployment."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sokovan.wire.api.system import GATEWAY_PORT
 
 DEFAULT_LISTEN = f"127.0.0.1:{GATEWAY_PORT}"
 WORKERS_MAX = 256
+_GATEWAY_URL = re.compile(r"https?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,7 @@ class ProxyCommand:
     certificate: Path | None = None
     key: Path | None = None
     unencrypted: bool = False
+    advertise: str = ""
 
 
 def start_proxy(command: ProxyCommand) -> int:
@@ -53,6 +56,7 @@ def start_proxy(command: ProxyCommand) -> int:
         certificate=command.certificate,
         key=command.key,
         unencrypted=command.unencrypted,
+        advertised=_advertised(command.advertise),
     )
     return run_proxy(options, print_status)
 
@@ -90,6 +94,13 @@ def _own_root() -> Path:
     from sokovan.entrypoints.embedded.data_folder import data_home  # noqa: PLC0415  # loads only here
 
     return data_home(os.environ) / "proxy"
+
+
+def _advertised(text: str) -> str:
+    """The URL of the gateway for other programs: scheme, host and port."""
+    if text and _GATEWAY_URL.fullmatch(text) is None:
+        raise usage_error(f"{text[:200]!r} is not the URL of a gateway", hint="use --advertise https://HOST:PORT")
+    return text
 
 
 def _address(text: str) -> tuple[str, int, int | None]:

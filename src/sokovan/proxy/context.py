@@ -55,8 +55,8 @@ class ProxyContext:
     `wall_ms` is the time of day; all time-outs use the monotonic clock of the loop. `exchanges`
     are the requests under way, `clients` the open connections, `unleased` the requests that
     wait for a lease of their key's budget, `leaving` the responses whose client has left.
-    `ask_key` asks the manager about a key. `listeners` gives the sockets that listen at a port
-    of this machine; None: not known.
+    `url` is the gateway's for other programs. `ask_key` asks the manager about a key.
+    `listeners` gives the sockets that listen at a port of this machine; None: not known.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -77,6 +77,7 @@ class ProxyContext:
     manager_seen_ms: int = 0
     manager_away: bool = False
     draining: bool = False
+    url: str = ""
     demanded: asyncio.Event = field(default_factory=asyncio.Event)
     table_changed: asyncio.Event = field(default_factory=asyncio.Event)
     metrics: Callable[[], bytes] = lambda: b""

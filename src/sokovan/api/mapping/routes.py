@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from sokovan.api.mapping.times import time_text
 from sokovan.domain.lifecycle.route import RouteStatus
 from sokovan.domain.serving.deployment import DeploymentAccess
 from sokovan.domain.serving.engine import RoutingPolicy
 from sokovan.domain.serving.records import DeploymentRecord, ProxyRecord, ReplicaRecord, RouteRecord
 from sokovan.orchestrator.routes.table_entries import entry_of
-from sokovan.wire.api.routes import RouteBody, RouteEndpointView, RouteShareView, RouteView
+from sokovan.wire.api.routes import GatewayView, RouteBody, RouteEndpointView, RouteShareView, RouteView
 from sokovan.wire.serving.route_table import EndpointEntry, RouteEntry
 
 
@@ -66,6 +67,23 @@ def route_view(
         shares=dict(spec.shares),
         sticky_by=spec.sticky_by,
     )
+
+
+def gateway_views(
+    proxies: Sequence[ProxyRecord], reporting: Collection[str], *, epoch: str, version: int
+) -> list[GatewayView]:
+    """The gateways of proxies, by URL; `version` is that of the newest table."""
+    found = [
+        GatewayView(
+            proxy=one.proxy_id,
+            url=one.url,
+            reporting=one.proxy_id in reporting,
+            current=one.proxy_id in reporting and (one.epoch, one.version) == (epoch, version),
+            reported_at=time_text(one.reported_ms),
+        )
+        for one in proxies
+    ]
+    return sorted(found, key=lambda one: (one.url, one.proxy))
 
 
 def _endpoints(

@@ -24,6 +24,9 @@ class ListenOptions:
     allow_unencrypted_listen: Annotated[
         bool, Parameter(negative=(), help="Let other machines reach the gateway without TLS.")
     ] = False
+    advertise: Annotated[str, Parameter(help="URL at which a load balancer reaches it; default: that of --listen.")] = (
+        ""
+    )
 
 
 LOCAL_LISTEN = ListenOptions()
@@ -70,5 +73,6 @@ def proxy(
         certificate=gateway.certificate,
         key=gateway.key,
         unencrypted=gateway.allow_unencrypted_listen,
+        advertise=gateway.advertise,
     )
     return start_proxy(command)

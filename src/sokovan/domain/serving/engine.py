@@ -139,7 +139,8 @@ class EngineDefinition:
     goes to `smoke_path`; empty: none. The engine says at `metrics_path` how many requests it
     has, in Prometheus's text format; empty: it does not. `event_usage` is how it says the
     tokens so far with each event of a stream, if it is asked to: in the member `usage`, or
-    `timings`; empty: it cannot.
+    `timings`; empty: it cannot. `resources` are amounts that a replica gets where its revision
+    names none of that slot; others are those of any session.
     """
 
     command: tuple[str, ...]
@@ -154,6 +155,7 @@ class EngineDefinition:
     smoke_path: str = ""
     metrics_path: str = ""
     event_usage: Literal["", "usage", "timings"] = ""
+    resources: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         what = f"definition of {self.upstream_model}"

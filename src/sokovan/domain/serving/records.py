@@ -179,7 +179,7 @@ class RouteDemand:
 class ProxyRecord:
     """The last report of one proxy; `version` is that of the table it acknowledged.
 
-    `number` counts the reports of an incarnation.
+    `number` counts the reports of an incarnation. `url` is that of its gateway, if it is known.
     """
 
     proxy_id: str
@@ -188,6 +188,7 @@ class ProxyRecord:
     epoch: str
     version: int
     reported_ms: int
+    url: str = ""
     usage_sequence: int = 0
     endpoints: Mapping[str, EndpointObservation] = field(default_factory=dict)
     routes: Mapping[str, RouteDemand] = field(default_factory=dict)

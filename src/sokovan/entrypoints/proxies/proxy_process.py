@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -67,7 +68,8 @@ class ProxyOptions:
     a listening socket of the parent process, instead of `host` and `port`. `authority` is the
     file with the certificate of the cluster's authority, for replicas on other machines.
     `certificate` and `key` are the files for TLS of the gateway; without them other machines
-    reach it only if `unencrypted` allows it. `worker` is the number of one of several processes,
+    reach it only if `unencrypted` allows it. `advertised` is the URL under which other programs
+    reach the gateway; empty: that of its address. `worker` is the number of one of several processes,
     and `parent` the process that started it.
     """
 
@@ -82,6 +84,7 @@ class ProxyOptions:
     certificate: Path | None = None
     key: Path | None = None
     unencrypted: bool = False
+    advertised: str = ""
     worker: int | None = None
     parent: int = 0
 
@@ -174,6 +177,7 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
         verdicts=KeyVerdicts(has_manager=bool(options.managers)),
         listeners=listeners.at,
         dialler=await asyncio.to_thread(_dialler, options),
+        url=options.advertised or _reached_at(listener, encrypted=options.certificate is not None),
     )
     saver = TableSaver(context, folder)
     server = ProxyServer(context, clock=clock, changed=saver.changed.set)
@@ -213,6 +217,12 @@ async def serve(options: ProxyOptions, listener: socket.socket, log: Callable[[s
 def _url(listener: socket.socket, *, encrypted: bool) -> str:
     host, port = listener.getsockname()[:2]
     return f"{'https' if encrypted else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _reached_at(listener: socket.socket, *, encrypted: bool) -> str:
+    """The URL for other programs; a socket of all addresses does not say which one they can reach."""
+    host = ip_address(listener.getsockname()[0].partition("%")[0])
+    return "" if host.is_unspecified else _url(listener, encrypted=encrypted)
 
 
 class _Manager:

@@ -63,13 +63,22 @@ class ReplicaRequests:
             image=revision.image or definition.image,
             command=definition.command,
             environment=definition.environment,
-            resources=revision.resources,
+            resources=_resources(definition, revision),
             size=revision.kernels,
             scaling_group=deployment.scaling_group or "",
             queue="" if deployment.queue == "default" else deployment.queue,
             group=deployment.owner.group,
             replica=place,
         )
+
+
+def _resources(definition: EngineDefinition, revision: RevisionSpec) -> dict[str, str]:
+    """The amounts of the revision, which may have other names for slots, and those of the engine for the rest."""
+    named = {ALIASES.get(slot, slot) for slot in revision.resources}
+    return {
+        **{slot: amount for slot, amount in definition.resources.items() if slot not in named},
+        **revision.resources,
+    }
 
 
 def accelerators_of(revision: RevisionSpec) -> int:

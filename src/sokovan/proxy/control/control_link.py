@@ -167,6 +167,7 @@ class ControlLink:
             number=self._number,
             epoch=table.epoch,
             version=table.version,
+            url=context.url,
             endpoints=tuple(
                 endpoint.report(now_ms) for route in table.routes.values() for endpoint in route.endpoints.values()
             ),

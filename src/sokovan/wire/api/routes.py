@@ -91,6 +91,39 @@ class RouteView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayView:
+    """The gateway of one proxy process, as it reported last.
+
+    `url` is where a load balancer reaches it; empty if the proxy does not know. Processes of
+    one proxy have the same. `current`: it reports now, and uses the newest table.
+    """
+
+    proxy: str
+    url: str
+    reporting: bool
+    current: bool
+    reported_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayList:
+    """The gateways that reported within a day, by URL."""
+
+    items: list[GatewayView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteExport:
+    """Gateways and routes for a proxy before them; there is no secret in it.
+
+    Replicas accept connections of gateways only, which add a secret of the replica's own.
+    """
+
+    gateways: list[GatewayView]
+    routes: list[RouteView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePage:
     """Routes, newest first."""
 

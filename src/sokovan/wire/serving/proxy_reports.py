@@ -23,6 +23,7 @@ BUDGETS_MAX = 10_000
 
 # Since 1970, and early enough for a calendar.
 Minute: TypeAlias = Annotated[int, Meta(ge=0, le=2**31)]
+GatewayUrl: TypeAlias = Annotated[str, Meta(max_length=300, pattern=r"^(https?://[A-Za-z0-9.:_\[\]-]+)?\Z")]
 ReportedHealth: TypeAlias = Literal["unknown", "healthy", "unhealthy"]
 
 
@@ -118,7 +119,8 @@ class ProxyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One report; `epoch` and `version` acknowledge the table in use.
 
     `proxy_id` is that of a folder with spooled usage, `incarnation` that of one start, and
-    `number` counts its reports, so that one that comes late changes nothing but usage.
+    `number` counts its reports, so that one that comes late changes nothing but usage. `url` is
+    the gateway's for other programs, such as a load balancer; empty if it is not known.
     """
 
     proxy_id: Identifier
@@ -126,6 +128,7 @@ class ProxyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: Count = 0
     epoch: Annotated[str, Meta(max_length=200)] = ""
     version: Count = 0
+    url: GatewayUrl = ""
     endpoints: Annotated[tuple[EndpointReport, ...], Meta(max_length=100_000)] = ()
     routes: Annotated[tuple[RouteReport, ...], Meta(max_length=ROUTES_MAX)] = ()
     usage: Annotated[tuple[UsageEntry, ...], Meta(max_length=USAGE_MAX)] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sokovan.api.mapping.routes import route_changes, route_view
+from sokovan.api.mapping.routes import gateway_views, route_changes, route_view
 from sokovan.domain.serving.deployment import DeploymentAccess
 from sokovan.domain.serving.engine import RoutingPolicy
+from sokovan.domain.serving.records import ProxyRecord
 from sokovan.testing.served_cluster import ServedCluster
 from sokovan.wire.api.routes import RouteBody, RouteView
 
@@ -46,3 +47,18 @@ async def test_a_route_shows_its_endpoints_with_the_reports_on_them() -> None:
             (1, 3, "active", True),
         ]
         assert [(one.revision, one.weight) for one in view.revisions] == [(1, 1000)]
+
+
+def test_a_gateway_is_current_while_it_reports_the_newest_table() -> None:
+    def proxy(name: str, version: int, epoch: str = "e") -> ProxyRecord:
+        url = f"http://{name}:7648"
+        return ProxyRecord(proxy_id=name, incarnation=1, epoch=epoch, version=version, reported_ms=0, url=url)
+
+    proxies = [proxy("d", 4, "old"), proxy("c", 4), proxy("b", 3), proxy("a", 4)]
+    found = gateway_views(proxies, {"b", "c", "d"}, epoch="e", version=4)
+    assert [(one.url, one.reporting, one.current) for one in found] == [
+        ("http://a:7648", False, False),
+        ("http://b:7648", True, False),
+        ("http://c:7648", True, True),
+        ("http://d:7648", True, False),
+    ]

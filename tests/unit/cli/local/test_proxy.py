@@ -34,6 +34,7 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[ProxyOptions]
     (tmp_path / "t").write_text("skp-1\n", encoding="utf-8")
     words = ["--listen", "[::1]:8000", "--workers", "4", "--root", "r", "--token-file", str(tmp_path / "t")]
     words += ["--certificate", "c.pem", "--key", "k.pem", "--allow-unencrypted-listen"]
+    words += ["--advertise", "https://models-1.example:8443"]
 
     assert sokovan("proxy", MANAGER, *words) == (0, "", "listening\n")
     [options] = asked
@@ -47,6 +48,7 @@ def test_every_option_is_handed_over(sokovan: Sokovan, asked: list[ProxyOptions]
         certificate=Path("c.pem"),
         key=Path("k.pem"),
         unencrypted=True,
+        advertised="https://models-1.example:8443",
     )
     assert options.token == "skp-1"  # noqa: S105  # written above
 
@@ -114,3 +116,12 @@ def test_a_mistake_is_said_with_a_hint(
     assert code == 2
     assert problem in err
     assert not asked
+
+
+@pytest.mark.parametrize("url", ["models-1:8443", "https://models-1", "https://models-1:8443/v1", "ftp://a:1"])
+def test_what_a_load_balancer_could_not_use_is_not_advertised(
+    sokovan: Sokovan, asked: list[ProxyOptions], url: str
+) -> None:
+    code, _, said = sokovan("proxy", "--advertise", url)
+    assert (code, asked) == (2, [])
+    assert "use --advertise https://HOST:PORT" in said

@@ -11,3 +11,4 @@ def test_a_route_is_that_of_its_deployment() -> None:
     call = route_calls.set_route("qwen", RouteBody(weights={"0": 2}))
     assert (call.method, call.path, call.body) == ("POST", "/api/v1/deployments/qwen/route", {"weights": {"0": 2}})
     assert route_calls.listing().path == "/api/v1/routes"
+    assert route_calls.gateways().path == "/api/v1/gateways"

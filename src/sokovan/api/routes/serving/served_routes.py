@@ -1,4 +1,4 @@
-"""Routes of deployments: list, show, set."""
+"""Routes of deployments: list, show, set; and the gateways that serve them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.access.deployments import deployment_named, visible_deployments
+from sokovan.api.access.lookup import require
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.routes import route_changes, route_view
+from sokovan.api.mapping.routes import gateway_views, route_changes, route_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, cursor_of, number_of
 from sokovan.api.routes.parameters import Ref
+from sokovan.domain.owners.access import Action, ObjectKind
 from sokovan.domain.serving.records import DeploymentRecord
 from sokovan.orchestrator.deployments.serving_state import PROXY_TTL_MS
 from sokovan.ports.repositories.serving import DeploymentFilter
 from sokovan.ports.storage import UnitOfWork
-from sokovan.wire.api.routes import RouteBody, RoutePage, RouteView
+from sokovan.wire.api.routes import GatewayList, RouteBody, RoutePage, RouteView
+
+# A gateway that is away for longer is not listed any more.
+GATEWAYS_KEPT_MS = 24 * 3_600_000
 
 
 class ServedRouteRoutes:
@@ -34,6 +39,7 @@ class ServedRouteRoutes:
             ApiOperation(
                 method="GET", path="/api/v1/routes", endpoint=self.list, tag=tag, answer=RoutePage, fails=(404,)
             ),
+            ApiOperation(method="GET", path="/api/v1/gateways", endpoint=self.gateways, tag=tag, answer=GatewayList),
             ApiOperation(method="GET", path=one, endpoint=self.show, tag=tag, answer=RouteView, fails=(404, 409)),
             ApiOperation(
                 method="POST", path=one, endpoint=self.set, tag=tag, body=RouteBody, answer=RouteView, fails=(404, 409)
@@ -54,6 +60,18 @@ class ServedRouteRoutes:
                 items=[await self._view(unit, one) for one in page],
                 next=cursor_of(page[-1].place) if len(found) > limit else None,
             )
+
+        return json_response(await self._store.read(work))
+
+    async def gateways(self, request: Request) -> Response:
+        """List the gateways that reported within a day; administrators only."""
+        require(principal_of(request.scope), Action.SEE, ObjectKind.SYSTEM, name="gateways")
+
+        async def work(unit: UnitOfWork) -> GatewayList:
+            epoch, version = await unit.routes.version()
+            proxies = await unit.proxies.live(since_ms=unit.now_ms - GATEWAYS_KEPT_MS)
+            reporting = {one.proxy_id for one in proxies if one.reported_ms >= unit.now_ms - PROXY_TTL_MS}
+            return GatewayList(items=gateway_views(proxies, reporting, epoch=epoch, version=version))
 
         return json_response(await self._store.read(work))
 

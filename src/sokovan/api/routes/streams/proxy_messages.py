@@ -174,6 +174,7 @@ def _record(report: ProxyReport) -> ProxyRecord:
         epoch=report.epoch,
         version=report.version,
         reported_ms=0,
+        url=report.url,
         endpoints={
             one.endpoint_id: EndpointObservation(
                 healthy=_HEALTH[one.health],

@@ -204,7 +204,7 @@ def update(
         policy = rollout.body(before.rollout_policy)
         view = client.deployments.update(before.id, changed, rollout=policy)
         if not rollout.detach:
-            view = follow(client, view)
+            view = follow(client, view, changes_from=before.revision.number)
             if view.revision.number == before.revision.number:
                 raise DeploymentFailed(f"the update of {view.name} was rolled back: {_why_failed(client, view)}")
     server.report(view, progress(view))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,9 @@ from sokovan.cli.commands.options import DEFAULT_ACTION, ActionOptions
 from sokovan.cli.commands.serving.deployment_tables import progress
 from sokovan.cli.commands.serving.revision_options import NO_REVISION, TOY, RevisionFlags
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import as_json, print_data, print_status
+from sokovan.cli.output import as_json, flush_output, print_data, print_status
 from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.errors import ClientProblem, InvalidSetting
+from sokovan.sdk.errors import ClientProblem, InvalidSetting, StillWaiting
 from sokovan.sdk.preferences import with_defaults
 from sokovan.wire.api.deployments import (
     DeploymentAccess,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
 DEPLOYMENT = OptionGroup("Deployment options", sort_key=10)
+# After this time without a change, the user is told what the replicas wait for.
+QUIET_S = 5.0
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
 
 
@@ -129,19 +132,26 @@ def serve(
         return OK
     for name, value in facts.items():
         print_data(f"{name:7}{value}")
+    flush_output()
     print_status(f'the key is not shown again; try: sokovan chat {created.name} "hello"')
     return OK
 
 
-def follow(client: Client, view: DeploymentView, *, timeout_s: float | None = None) -> DeploymentView:
+def follow(
+    client: Client, view: DeploymentView, *, timeout_s: float | None = None, changes_from: int | None = None
+) -> DeploymentView:
     """The deployment once it serves with the revision it should have.
 
-    Prints a line for each change. Raises StillWaiting, DeploymentFailed.
+    Prints a line for each change, and why nothing changes. One that is back at the revision
+    `changes_from` is not waited for. Raises StillWaiting, DeploymentFailed.
     """
-    last = ""
+    last = said = ""
     now = view
-    for now in client.deployments.watch(view.id, timeout=timeout_s):
-        line = progress(now)
+    for seen in _changes(client, view, timeout_s):
+        if seen is None:
+            said = _say_why(client, now, said)
+            continue
+        now, line = seen, progress(seen)
         if line != last:
             print_status(line)
         last = line
@@ -150,9 +160,39 @@ def follow(client: Client, view: DeploymentView, *, timeout_s: float | None = No
         crashed = next((one for one in now.replicas if one.reason_code == "crash-loop"), None)
         if crashed is not None:
             raise DeploymentFailed(f"{now.name}: {crashed.reason}")
+        if now.rollout is None and now.revision.number == changes_from:
+            break
         if now.status == "running" and now.rollout is None and now.replicas_active >= now.replicas_desired:
             break
     return now
+
+
+def _changes(client: Client, view: DeploymentView, timeout_s: float | None) -> Iterator[DeploymentView | None]:
+    """The deployment now and after each change; None after each time without one. Raises StillWaiting."""
+    passed_s, now = 0.0, view
+    while True:
+        quiet_s = QUIET_S if timeout_s is None else min(QUIET_S, timeout_s - passed_s)
+        try:
+            for now in client.deployments.watch(view.id, timeout=quiet_s):
+                yield now
+        except StillWaiting:
+            passed_s += quiet_s
+            if timeout_s is not None and passed_s >= timeout_s:
+                have = f"{now.name} has {now.replicas_active} of {now.replicas_desired} replicas"
+                hint = f"see sokovan deployment why {now.name}"
+                raise StillWaiting(f"{have} after {timeout_s:g} s", hint=hint) from None
+        yield None
+
+
+def _say_why(client: Client, view: DeploymentView, said: str) -> str:
+    """Print why a replica does not start, unless that was said last; what was said last."""
+    waiting = [one for one in client.deployments.why(view.id).replicas if one.why is not None and one.why.code]
+    for one in waiting[:1]:
+        line = f"{view.name}  waits: {'' if one.why is None else one.why.summary}"
+        if line != said:
+            print_status(f"{line}\n  see sokovan deployment why {view.name}")
+        return line
+    return said
 
 
 def name_for(model: str) -> str:

@@ -14,6 +14,8 @@ from sokovan.orchestrator.deployments.generators.base import (
 
 # A word of the `sokovan` program, which is on the PATH of every kernel.
 TOY_ENGINE = "__toy-engine"
+# It computes nothing: several replicas fit on any laptop, where one of the usual size may take half of it.
+SMALL = {"cpu": "0.25", "mem": "256Mi"}
 
 
 class ToyGenerator(DefinitionGenerator):
@@ -38,5 +40,6 @@ class ToyGenerator(DefinitionGenerator):
             metrics_path=METRICS,
             event_usage="usage",
             upstream_model=request.served_name,
+            resources=SMALL,
             concurrency_max=request.concurrency_max or 64,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.api_harness import ApiHarness, member
+from sokovan.domain.serving.records import ProxyRecord
+from tests.unit.api.api_harness import ADMIN, ApiHarness, domain_admin, member
 from tests.unit.api.routes.serving.test_deployments import create
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -45,3 +46,15 @@ async def test_a_wrong_weight_is_refused_where_it_is(api: ApiHarness, body: dict
     assert refused.status_code == 422
     assert where in [one["where"] for one in refused.json()["problems"]], refused.text
     assert (await api.call("POST", "/deployments/weighed/route", json={}, user=SOUTH)).status_code == 404
+
+
+async def test_gateways_are_listed_for_administrators_only(api: ApiHarness) -> None:
+    report = ProxyRecord(
+        proxy_id="gateway-7", incarnation=1, epoch="old", version=1, reported_ms=0, url="https://gateway-7:7648"
+    )
+    await api.cluster.store.run(lambda unit: unit.proxies.report(report))
+    found = (await api.get("/gateways", user=ADMIN)).json()["items"]
+    [seen] = [one for one in found if one["proxy"] == "gateway-7"]
+    assert (seen["url"], seen["reporting"], seen["current"]) == ("https://gateway-7:7648", True, False)
+    for other in (NORTH, domain_admin("north")):
+        assert (await api.get("/gateways", user=other)).status_code == 403

@@ -108,6 +108,16 @@ def test_an_update_that_was_rolled_back_fails_with_the_reason(server: CannedServ
     assert "the update of qwen was rolled back: new replicas failed repeatedly" in err
 
 
+def test_an_update_that_was_rolled_back_is_over_though_replicas_are_missing(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    server.says("GET deployments/qwen", DEPLOYMENT)
+    server.says("POST deployments/d-1/update", replace(DEPLOYMENT, rollout=ROLLOUT))
+    server.says("GET deployments/d-1", replace(READY, replicas_active=1))
+    server.says("GET deployments/d-1/events", DeploymentEventsView(deployment="d-1", lines=[]))
+    assert sokovan("deployment", "update", "qwen", "--", "--tokens", "9")[0] == 1
+
+
 @pytest.mark.slow
 def test_an_update_that_changes_nothing_is_refused(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments/qwen", DEPLOYMENT)

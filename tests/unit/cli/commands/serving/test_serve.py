@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from sokovan.cli.commands.serving import serve
 from sokovan.cli.commands.serving.serve import name_for
-from sokovan.wire.api.deployments import ReplicaView
+from sokovan.wire.api.deployments import DeploymentWhyView, ReplicaView, ReplicaWhyView
+from sokovan.wire.api.explanations import WhyView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.deployment_views import DEPLOYMENT, NOON
 
@@ -65,6 +67,29 @@ def test_json_has_the_deployment_and_the_key(server: CannedServer, sokovan: Soko
     answering(server, READY)
     found = json.loads(sokovan("serve", "toy", "--json")[1])
     assert (found["key"], found["deployment"]["name"]) == ("ske_secret", "qwen")
+
+
+def test_it_says_once_what_the_replicas_wait_for(
+    server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "QUIET_S", 0.0)
+    summary = "no agent could ever hold cuda.device=8"
+    session = WhyView(session="s-1", status="pending", verdict="waits", code="NEVER_FITS", summary=summary)
+    replica = ReplicaView(id="r", revision=1, ordinal=0, attempt=1, status="starting", since=NOON)
+    waiting = ReplicaWhyView(replica=replica, summary="its session has not started yet", why=session)
+    why = DeploymentWhyView(
+        name="qwen", status="provisioning", health="unhealthy", code="REPLICAS_WAIT", summary="0", replicas=[waiting]
+    )
+    answering(server, PENDING, PENDING, PENDING, READY)
+    server.says("GET deployments/d-1/why", why)
+    status, _, err = sokovan("serve", "toy")
+    assert status == 0
+    assert err.splitlines()[:4] == [
+        "qwen  PROVISIONING  0/2 replicas",
+        f"qwen  waits: {summary}",
+        "  see sokovan deployment why qwen",
+        "qwen  RUNNING  2/2 replicas",
+    ]
 
 
 @pytest.mark.slow

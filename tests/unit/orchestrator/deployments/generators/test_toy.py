@@ -16,3 +16,8 @@ def test_the_engine_understands_its_command() -> None:
     assert (options.host, options.port, options.model, options.tokens) == ("127.0.0.1", 8000, "m", 3)
     assert found.environment == {KEY_VARIABLE: KEY}
     assert found.event_usage == "usage"
+
+
+def test_a_replica_is_small_so_that_several_fit_on_any_machine() -> None:
+    found = ToyGenerator().define(EngineRequest(variant="toy", served_name="m", secret=KEY))
+    assert found.resources == {"cpu": "0.25", "mem": "256Mi"}

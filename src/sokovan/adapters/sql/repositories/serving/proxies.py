@@ -96,7 +96,12 @@ class SqlProxies:
 
 
 def _body(report: ProxyRecord) -> str:
-    body = {"number": report.number, "endpoints": to_plain(report.endpoints), "routes": to_plain(report.routes)}
+    body = {
+        "number": report.number,
+        "url": report.url,
+        "endpoints": to_plain(report.endpoints),
+        "routes": to_plain(report.routes),
+    }
     return msgspec.json.encode(body).decode()
 
 
@@ -115,6 +120,7 @@ def _record(row: Row[Any]) -> ProxyRecord:
         epoch=row.epoch,
         version=row.version,
         reported_ms=row.reported_ms,
+        url=body.get("url", ""),
         usage_sequence=row.usage_sequence,
         endpoints={name: from_plain(EndpointObservation, one, key=name) for name, one in body["endpoints"].items()},
         routes={name: from_plain(RouteDemand, one, key=name) for name, one in body["routes"].items()},

@@ -1,0 +1,1 @@
+"""Configurations of proxies that stand before the gateways, such as HAProxy."""
