@@ -208,14 +208,14 @@ def watch(ref: str) -> Call[SessionView]:
 
 
 def follow_log(
-    ref: str, *, follow: bool = False, tail: int | None = None, kernel: int | None = None, seen: str = ""
+    ref: str, *, follow: bool = False, tail: int | None = None, kernels: Sequence[int] | None = None, seen: str = ""
 ) -> Call[LogChunk]:
-    """Stream the output of all kernels, or of one, starting after `seen`."""
+    """Stream the output of all kernels, or of some, starting after `seen`."""
     return Call(
         method="GET",
         path=api_path("sessions", ref, "log"),
         answer=LogChunk,
-        query=query({"follow": follow, "tail": tail, "kernel": kernel}),
+        query=query({"follow": follow, "tail": tail, "kernel": kernels and ",".join(map(str, kernels))}),
         headers={SEEN_HEADER: seen} if seen else {},
     )
 
