@@ -1,7 +1,7 @@
 // The commands that print what lists of the dashboard show. Pure.
 import { shellWords } from "./format.ts";
 import { type Sort, type SessionRow, sortParameter } from "./rows.ts";
-import { timeText, type Window } from "./timeline.ts";
+import { timeText, type Window } from "./window.ts";
 
 function option(name: string, value: string | null): string[] {
   return value?.trim() ? [name, value.trim()] : [];

@@ -9,10 +9,9 @@ import { GrowingList } from "../growing.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow, watch } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { later } from "../parts/later.tsx";
 import { Log } from "../parts/log.tsx";
-import { RankLog } from "../parts/ranklog.tsx";
 import { useResource } from "../parts/resource.ts";
-import { Terminal } from "../parts/terminal.tsx";
 import { SessionUse } from "../parts/use.tsx";
 import { Why } from "../parts/why.tsx";
 import { href, query, setQuery } from "../router.ts";
@@ -20,6 +19,9 @@ import { ENDED, look } from "../states.ts";
 import { duration } from "../format.ts";
 import type { HistoryLine, HistoryView, KernelView, ProblemView, SessionSpecView, SessionView } from "../wire.ts";
 
+// Not every session has several kernels, or is looked into.
+const RankLog = later(async () => (await import("../parts/ranklog.tsx")).RankLog);
+const Terminal = later(async () => (await import("../parts/terminal.tsx")).Terminal);
 const FOLDED = 16;
 const PAGE = 500;
 // Kernels that have a lane, a log and a terminal here.

@@ -11,7 +11,8 @@ import { DeviceLanes } from "../parts/devicelanes.tsx";
 import { useResource } from "../parts/resource.ts";
 import { href, query, setQuery } from "../router.ts";
 import { matches, rowOf } from "../rows.ts";
-import { type Bar, barsIn, fromLocal, heldOver, localText, movedBy, SPANS, timeText, type Window, windowOf } from "../timeline.ts";
+import { type Bar, barsIn, heldOver } from "../timeline.ts";
+import { fromLocal, localText, movedBy, SPANS, timeText, type Window, windowOf } from "../window.ts";
 import type { BookingBody, SessionRowView as ListedSession } from "../wire.ts";
 
 const SHOWN_MAX = 200;

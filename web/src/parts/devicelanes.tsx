@@ -6,7 +6,7 @@ import { type DeviceLane, devicesText, deviceLanes, type Piece, type Target, tar
 import { duration, plural } from "../format.ts";
 import { clusterTick, now } from "../live/store.ts";
 import { href, query, setQuery } from "../router.ts";
-import type { Window } from "../timeline.ts";
+import type { Window } from "../window.ts";
 import type { TimelineView } from "../wire.ts";
 import { TimeAxis } from "./axis.tsx";
 import { Empty, ProblemBox, Skeleton } from "./basics.tsx";

@@ -14,7 +14,7 @@ const TAIL = 200;
 const POLL_MS = 1_000;
 const POLL_MAX_MS = 5_000;
 
-interface RankLogProps {
+export interface RankLogProps {
   session: string;
   name: string;
   size: number;
@@ -85,9 +85,10 @@ export function RankLog({ session, name, size, kernels, ended }: RankLogProps) {
       clearTimeout(timer);
     };
   }, [path, ended]);
+  // The end is shown until someone scrolls away from it.
+  const atEnd = useRef(true);
   useEffect(() => {
-    const element = box.current;
-    if (element && element.scrollHeight - element.scrollTop - element.clientHeight < 200) element.scrollTop = element.scrollHeight;
+    if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [lines]);
   const shown = linesWith(lines, search);
   const text = useMemo(() => rankText(shown), [lines, search]);
@@ -96,7 +97,7 @@ export function RankLog({ session, name, size, kernels, ended }: RankLogProps) {
   return (
     <section class="log" aria-label="log">
       <div class="bar">
-        <label>kernels <FilterInput name="kernels" placeholder={`all, or 0-3,${size - 1}`} /></label>
+        <label>kernels <FilterInput name="kernels" placeholder={`all, or 0-${Math.min(3, size - 1)}`} /></label>
         <input
           type="search" placeholder="find in these logs" aria-label="find in these logs" value={search}
           onInput={(event) => setSearch(event.currentTarget.value)}
@@ -108,8 +109,11 @@ export function RankLog({ session, name, size, kernels, ended }: RankLogProps) {
       {wrong ? <p class="muted" role="alert">{wrong}</p> : null}
       {!asked && size > TOGETHER_MAX ? <p class="muted">These are the first {TOGETHER_MAX} of {size} kernels; name others above.</p> : null}
       {problem ? <ProblemBox problem={problem} /> : null}
-      <pre ref={box} role="region" tabIndex={0} aria-label="output">{text || (lines.length ? "(no line with this text)" : done ? "(no output)" : "")}</pre>
-      <p class="muted">Lines stand in the order in which they came; of what was written before, the last {TAIL} of each kernel.</p>
+      <pre
+        ref={box} role="region" tabIndex={0} aria-label="output"
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => (atEnd.current = scrollHeight - scrollTop - clientHeight < 200)}
+      >{text || (lines.length ? "(no line with this text)" : done ? "(no output)" : "")}</pre>
+      <p class="muted">Lines stand in the order in which they come. Of what was written before, these are the last {TAIL} of each kernel, one kernel after the other.</p>
     </section>
   );
 }
