@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event
 
 LOOK_S = 0.5
-# What the build reads; what it installs is not looked at.
+# The build reads these; packages that it installs are not looked at.
 SOURCES = ("src", "package.json", "package-lock.json", "tsconfig.json", "index.html", "icon.svg")
 
 

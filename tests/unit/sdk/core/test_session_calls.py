@@ -52,6 +52,8 @@ def test_a_log_resumes_after_the_seen_offsets() -> None:
     assert call.query == {"follow": "true", "kernel": "0,2"}
     assert call.headers == {"Last-Event-ID": "0:12"}
     assert calls.follow_log("a").headers == {}
+    with pytest.raises(InvalidSetting, match="no kernels"):
+        calls.follow_log("a", kernels=())
 
 
 def test_every_question_has_its_path() -> None:

@@ -60,7 +60,7 @@ def with_latencies(
     view: DeploymentView, replicas: Sequence[ReplicaRecord], proxies: Iterable[ProxyRecord]
 ) -> DeploymentView:
     """The view with the latencies that proxies report, of each replica and of all."""
-    reports = {one.replica_id: _reports_on(one, proxies) for one in replicas}
+    reports = {str(one.replica_id): _reports_on(one, proxies) for one in replicas}
     return replace(
         view,
         latency=latency_view([one for each in reports.values() for one in each]),
