@@ -211,7 +211,10 @@ def watch(ref: str) -> Call[SessionView]:
 def follow_log(
     ref: str, *, follow: bool = False, tail: int | None = None, kernels: Sequence[int] | None = None, seen: str = ""
 ) -> Call[LogChunk]:
-    """Stream the output of all kernels, or of some, starting after `seen`. Raises InvalidSetting."""
+    """Stream the output of all kernels, or of some, starting after `seen`.
+
+    Raises InvalidSetting.
+    """
     if kernels is not None and not kernels:
         raise InvalidSetting("no kernels are named", hint="leave them out for all kernels")
     return Call(
