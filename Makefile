@@ -50,7 +50,9 @@ WEB_SOURCES := $(wildcard web/*.json web/.npmrc web/index.html web/icon.svg web/
 $(WEB): $(WEB_SOURCES) | $(or $(wildcard $(STAMP)),$(RUNS))
 	@$(BIN)/python -m tools.web
 
+# WATCH=1 builds it again after each change, until Ctrl-C.
 web: $(WEB) ## Build the dashboard, which sokovan up serves at /ui
+	@$(if $(WATCH),$(BIN)/python -m tools.web --watch,:)
 
 # OPTIONS are those of `sokovan up`, for example: make up OPTIONS="--fake 64x8"
 up: $(or $(wildcard $(STAMP)),$(RUNS)) ## Start manager, agent and API on this machine, until Ctrl-C

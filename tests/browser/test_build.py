@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from sokovan.dashboard.assets import Assets
 from tests.browser.conftest import IN_CI
 from tools.web.bundle import Bundle, read_loads, write_files
 from tools.web.node import BuildFailed, locked_lines, node_folder, run
+from tools.web.watch import watch
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,6 +65,29 @@ def test_a_page_loads_its_own_parts_and_those_that_they_import_at_once() -> None
 
 
 @pytest.mark.slow
+def test_watching_builds_at_once_and_after_each_change(tmp_path: Path) -> None:
+    source = tmp_path / "src" / "app.tsx"
+    source.parent.mkdir()
+    source.write_text("1", encoding="utf-8")
+    (tmp_path / "index.html").write_text("", encoding="utf-8")
+    built: list[str] = []
+
+    def change(text: str, written_ns: int) -> bool:
+        source.write_text(text, encoding="utf-8")
+        os.utime(source, ns=(written_ns, written_ns))
+        return True
+
+    changes = iter([None, "2", None, "3"])
+
+    def wait() -> bool:
+        for text in changes:
+            return text is None or change(text, 10**18 + int(text))
+        return False
+
+    watch(tmp_path, lambda: built.append(source.read_text(encoding="utf-8")), wait=wait)
+    assert built == ["1", "2", "3"]
+
+
 def test_the_wheel_contains_the_dashboard(tmp_path: Path) -> None:
     if not Assets().is_built and not IN_CI:
         pytest.skip("the dashboard is not built: make web")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from tests.browser.dashboard_rig import LIMIT_MS, RULES, Dashboard, text_of, violations
+from sokovan.cli.formatting import utc_text
+from tests.browser.dashboard_rig import LASTED, LIMIT_MS, RULES, Dashboard, text_of, violations
 
 pytestmark = pytest.mark.server
 
@@ -131,6 +135,101 @@ def figure(page: Any, label: str) -> Any:
         .locator("dd")
         .first
     )
+
+
+def test_a_past_time_has_the_bars_of_what_ran_then(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "--name", "yore", "--gpus", "2", "--", "sleep", "2")
+    shown = json.loads(dashboard.sokovan("session", "show", "yore", "--json"))
+    ended, [kernel] = datetime.fromisoformat(shown["ended_at"]), shown["kernels"]
+    begin, end = (utc_text(ended + timedelta(seconds=of)) for of in (-300, 2))
+    with dashboard.page(f"/ui/timeline?q=yore&from={begin}&to={end}") as page:
+        bar = page.locator("[data-session=yore] .gantt-bar.held")
+        bar.get_by_text(re.compile(rf"^2 GPU {LASTED}$")).wait_for()
+        copied = shlex.split(text_of(page, ".bar .copy code"))
+        assert copied == ["sokovan", "timeline", "--from", begin, "--to", end, "--search", "yore"]
+        assert "yore" in dashboard.sokovan(*copied[1:])
+        assert violations(page, *RULES) == []
+        # By keys: earlier, where nothing ran, and back.
+        page.get_by_role("button", name="Earlier").focus()
+        page.keyboard.press("Enter")
+        page.get_by_text("No session ran or waited in this time.").wait_for()
+        assert f"to={begin}" in page.url.replace("%3A", ":")
+        assert violations(page, *RULES) == []
+        page.get_by_role("button", name="Later").click()
+        bar.wait_for()
+        page.get_by_role("button", name="devices", exact=True).click()
+        page.get_by_label("Agent").fill(kernel["agent"])
+        page.keyboard.press("Enter")
+        # Others may have held the same device a moment before, and share its target.
+        page.locator(".gantt-bar.held[title^='yore of admin, ']").first.wait_for(state="attached")
+        assert (
+            f"sokovan agent timeline {kernel['agent']} --from {begin} --to {end}"
+            in page.locator(".copy").first.inner_text()
+        )
+        page.get_by_role("button", name="Now").click()
+        page.get_by_role("button", name="1h", exact=True).and_(page.locator("[aria-pressed=true]")).wait_for()
+        assert "from=" not in page.url
+        for label, text in (("from", "2020-01-31T08:00"), ("to", "2020-01-31T09:00")):
+            page.get_by_label(label, exact=True).fill(text)
+            page.keyboard.press("Enter")
+        page.get_by_text("None of these devices was held, booked or kept in this time.").wait_for()
+    with dashboard.page("/ui/timeline?from=yesterday") as page:
+        page.get_by_role("alert").get_by_text('"from" is not a time: yesterday').wait_for()
+        assert violations(page, *RULES) == []
+
+
+def test_the_output_of_a_gang_is_read_together(dashboard: Dashboard) -> None:
+    script = 'echo "step $RANK"; echo "loss of $RANK" >&2; while [ ! -e go ]; do sleep 0.2; done; echo "later $RANK"'
+    gang = ("--where", "sokovan.fake not exists", "--cpus", "0.1", "--size", "3")
+    dashboard.sokovan("run", "-d", "--name", "choir", *gang, "--", "sh", "-c", script)
+    with dashboard.page("/ui/sessions/choir") as page:
+        log = page.get_by_role("region", name="log")
+        output = log.get_by_role("region", name="output")
+        for rank in range(3):
+            output.filter(has_text=re.compile(rf"\[{rank}\] step {rank}")).wait_for()
+        # They are on one machine, and share a folder.
+        dashboard.sokovan("exec", "choir", "--", "touch", "go")
+        for rank in range(3):
+            output.filter(has_text=re.compile(rf"\[{rank}\] later {rank}")).wait_for()
+        log.get_by_text("complete, 3 kernels").wait_for()
+        log.get_by_label("find in these logs").fill("LOSS")
+        log.get_by_text("3 of 9 lines").wait_for()
+        assert sorted(output.inner_text().splitlines()) == [f"[{rank}] loss of {rank}" for rank in range(3)]
+        assert violations(page, *RULES) == []
+        log.get_by_label("kernels").fill("0,2")
+        page.keyboard.press("Enter")
+        log.get_by_text("2 of 6 lines").wait_for()
+        assert "kernels=0%2C2" in page.url
+        copied = shlex.split(log.locator(".copy code").inner_text())
+        assert copied[:5] == ["sokovan", "logs", "choir", "--kernel", "0,2"]
+        assert sorted(dashboard.sokovan(*copied[1:]).splitlines()) == ["[0] loss of 0", "[2] loss of 2"]
+        with page.expect_download() as found:
+            log.get_by_role("button", name="Download").click()
+        saved = Path(found.value.path()).read_text(encoding="utf-8").splitlines()
+        assert sorted(saved) == sorted(
+            f"[{rank}] {word} {rank}" for rank in (0, 2) for word in ("step", "loss of", "later")
+        )
+        log.get_by_label("kernels").fill("0-9")
+        page.keyboard.press("Enter")
+        log.get_by_role("alert").get_by_text("there is no kernel 9: they are 0 to 2").wait_for()
+        page.get_by_role("button", name="one kernel", exact=True).click()
+        output.filter(has_text=re.compile("^step 0")).wait_for()
+
+
+def test_a_deployment_says_how_long_its_answers_take(dashboard: Dashboard) -> None:
+    dashboard.sokovan("serve", "toy", "--name", "timed", "--cpus", "0.1")
+    with dashboard.page("/ui/deployments/timed") as page:
+        page.get_by_text("No answer came in the last minutes.").wait_for()
+        dashboard.sokovan("chat", "timed", "hello")
+        page.locator(".figure", has_text="to the first token").get_by_text("of 1 answer in 5 minutes").wait_for()
+        tile = page.get_by_role("list", name="replicas").get_by_role("listitem").first
+        tile.get_by_text(re.compile(r"^\d+ m?s / \d.* to the first token, .* to the end")).wait_for()
+        assert violations(page, *RULES) == []
+    shown = json.loads(dashboard.sokovan("deployment", "show", "timed", "--json"))
+    assert shown["latency"] == shown["replicas"][0]["latency"]
+    assert shown["latency"]["answers"] == 1
+    assert "to the first token" in dashboard.sokovan("deployment", "show", "timed")
+    dashboard.sokovan("deployment", "rm", "timed", "--yes")
 
 
 def test_two_queues_settle_at_their_weights_and_say_who_borrows(dashboard: Dashboard) -> None:

@@ -67,26 +67,35 @@ export async function call<T>(path: string, options: Options = {}): Promise<T> {
 }
 
 /** Send a request and take the parts of its answer as they come. Throws Problem. */
-export async function streamed<T>(path: string, body: unknown, signal: AbortSignal, take: (part: T) => void): Promise<void> {
+export function streamed<T>(path: string, body: unknown, signal: AbortSignal, take: (part: T) => void): Promise<string> {
+  return taken(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal }, take);
+}
+
+/** Take what there is of a stream by now, from a place on; the place that is reached. Throws Problem. */
+export function pieces<T>(path: string, place: string, signal: AbortSignal | null, take: (part: T) => void): Promise<string> {
+  return taken(path, { headers: place ? { "Last-Event-ID": place } : {}, signal }, take, place);
+}
+
+async function taken<T>(path: string, request: RequestInit, take: (part: T) => void, place = ""): Promise<string> {
+  const { signal } = request;
   let answer: Response;
   try {
-    answer = await fetch(`/api/v1/${path}`, {
-      method: "POST", headers: { "X-Sokovan-Proof": proof.value, "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
-    });
+    answer = await fetch(`/api/v1/${path}`, { ...request, headers: { ...request.headers, "X-Sokovan-Proof": proof.value } });
   } catch (error) {
-    if (signal.aborted) throw error;
+    if (signal?.aborted) throw error;
     throw new Problem(unreachable());
   }
   if (answer.status === 401) leave();
-  if (!answer.ok || !answer.body) throw new Problem(await contentOf<ProblemView>(answer, signal));
+  if (!answer.ok || !answer.body) throw new Problem(await contentOf<ProblemView>(answer, signal ?? undefined));
   const reader = answer.body.getReader();
   const parser = new EventReader();
+  parser.place = place;
   for (;;) {
     const { value, done } = await reader.read().catch((error: unknown) => {
-      if (signal.aborted) throw error;
+      if (signal?.aborted) throw error;
       throw new Problem(unreachable("the answer broke off"));
     });
-    if (done) return;
+    if (done) return parser.place;
     for (const one of parser.push(value)) {
       if (one.event === "problem") throw new Problem(JSON.parse(one.data) as ProblemView);
       take(JSON.parse(one.data) as T);

@@ -1,6 +1,7 @@
 // The commands that print what lists of the dashboard show. Pure.
 import { shellWords } from "./format.ts";
 import { type Sort, type SessionRow, sortParameter } from "./rows.ts";
+import { timeText, type Window } from "./window.ts";
 
 function option(name: string, value: string | null): string[] {
   return value?.trim() ? [name, value.trim()] : [];
@@ -25,8 +26,9 @@ export function endedCommand(query: URLSearchParams): string {
 }
 
 /** Sessions or devices over a time, under the filters of an address. */
-export function timelineCommand(query: URLSearchParams, span: string): string {
+export function timelineCommand(query: URLSearchParams, window: Window): string {
   const what = query.get("view") === "devices" ? ["agent", "timeline", query.get("agent") ?? ""] : ["timeline"];
   const search = query.get("view") === "devices" ? [] : option("--search", query.get("q"));
-  return shellWords(["sokovan", ...what.filter(Boolean), "--last", span, ...search]);
+  const when = window.live ? ["--last", window.span] : ["--from", timeText(window.from), "--to", timeText(window.to)];
+  return shellWords(["sokovan", ...what.filter(Boolean), ...when, ...search]);
 }

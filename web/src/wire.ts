@@ -1379,6 +1379,17 @@ export interface RevisionPage {
   next: string | null;
 }
 
+/** How long answers took over the last `window_s` seconds, as gateways measured it. */
+export interface LatencyView {
+  window_s: number;
+  answers: number;
+  first_p50_ms: number;
+  first_p95_ms: number;
+  whole_answers: number;
+  whole_p50_ms: number;
+  whole_p95_ms: number;
+}
+
 /** One replica: an attempt at one place of a revision, and its session. */
 export interface ReplicaView {
   id: string;
@@ -1392,6 +1403,7 @@ export interface ReplicaView {
   port: number | null;
   reason_code: string;
   reason: string;
+  latency: LatencyView | null;
 }
 
 /** A change from one revision to another; `weight_new` is in percent. */
@@ -1433,6 +1445,7 @@ export interface DeploymentView {
   replicas: ReplicaView[];
   rollout: RolloutView | null;
   url: string;
+  latency: LatencyView | null;
 }
 
 /** A deployment that was applied, and the effect of that. */

@@ -12,7 +12,9 @@ import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
 import { countBy, matches, merged, searchesFor, type SessionRow, sortAfter, sorted, sortedUntil, sortOf, sortParameter } from "../src/rows.ts";
 import { deviceLanes, devicesText, type Piece, TARGET_PX, targetsOf } from "../src/devicelanes.ts";
+import { latencyLine, measuredText, millis, nextPoints, POINTS_MAX as LATENCIES_MAX } from "../src/latency.ts";
 import { limitRows } from "../src/limits.ts";
+import { linesWith, placeWithout, RankLines, ranksOf, ranksText, rankText } from "../src/ranks.ts";
 import { endpointLines, tilesOf, tileTone } from "../src/replicas.ts";
 import { isSame, scaleBody, scaleLine, scaleOf as scaleOfDeployment, unfinishedScale } from "../src/scaling.ts";
 import { modeOf, shading, stepOf } from "../src/shade.ts";
@@ -24,6 +26,7 @@ import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, sidesOf, unitOf } from "../src/timeline.ts";
+import { fromLocal, localText, movedBy, windowOf } from "../src/window.ts";
 import { askedOf, coresOf, deviceUseOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { addressOf, asked as askedChanges, changesOf, NONE, unfinishedChanges, whatIfLine } from "../src/whatif.ts";
 import type { DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView } from "../src/wire.ts";
@@ -335,6 +338,35 @@ test("a filter matches every word anywhere", () => {
   assert.deepEqual([...countBy(["a", "b", "a"], (one) => one)], [["a", 2], ["b", 1]]);
 });
 
+const NOON = Date.parse("2026-02-01T12:00:00Z");
+const LAST_HOUR = windowOf(new URLSearchParams(), NOON);
+
+test("a timeline shows the last span, or a time between two of the address", () => {
+  const asked = (text: string) => windowOf(new URLSearchParams(text), NOON);
+  assert.deepEqual(LAST_HOUR, { from: NOON - 3_600_000, to: NOON, live: true, span: "1h", problem: "" });
+  assert.deepEqual(asked("span=nonsense"), LAST_HOUR);
+  const past = asked("from=2026-01-31T08:00:00Z&to=2026-01-31T14:00:00Z");
+  assert.deepEqual([past.live, past.span, (past.to - past.from) / 3_600_000], [false, "6h", 6]);
+  assert.equal(asked("to=2026-01-31T14:00:00Z&span=24h").from, Date.parse("2026-01-30T14:00:00Z"));
+  assert.equal(asked("from=2026-02-01T11:30:00Z").to, NOON);
+  for (const wrong of ["from=abc", "from=2026-02-02T00:00:00Z", "to=-1", "from=2026-01-31T08:00:00Z&to=2026-01-31T08:00:00Z", "to=1970-01-01T00:10:00Z"]) {
+    assert.deepEqual([asked(wrong).problem === "", asked(wrong).live], [false, true], wrong);
+  }
+});
+
+test("a timeline moves by its length, and is live again when it reaches now", () => {
+  const asked = (changes: Record<string, string>) => windowOf(new URLSearchParams(changes), NOON);
+  const before = movedBy(LAST_HOUR, -1, NOON);
+  assert.deepEqual([before["from"], before["to"]], ["2026-02-01T10:00:00Z", "2026-02-01T11:00:00Z"]);
+  assert.equal(movedBy(asked(before), -1, NOON)["to"], "2026-02-01T10:00:00Z");
+  assert.deepEqual(movedBy(asked(before), 1, NOON), { span: "1h", from: "", to: "", cursor: "" });
+  const odd = asked({ from: "2026-02-01T11:00:00Z", to: "2026-02-01T11:50:00Z" });
+  assert.equal(movedBy(odd, 1, NOON)["to"], "2026-02-01T12:40:00Z");
+  assert.equal(movedBy(asked({ from: "1970-01-01T00:30:00Z", to: "1970-01-01T01:30:00Z" }), -1, NOON)["from"], "1970-01-01T00:00:00Z");
+  assert.equal(fromLocal(localText(NOON)), "2026-02-01T12:00:00Z");
+  assert.equal(fromLocal(""), "");
+});
+
 test("the command of a list prints what the list shows", () => {
   assert.equal(listCommand("", "", sortOf("")), "sokovan ps --all --no-limit");
   assert.equal(listCommand("running", " ada bert", sortOf("-gpu")), "sokovan ps --no-limit --sort -gpus --status running --search 'ada bert'");
@@ -344,8 +376,10 @@ test("the command of a list prints what the list shows", () => {
   const ended = new URLSearchParams({ view: "", name: "it's", user: "ada", label: "team=a", cursor: "x" });
   assert.equal(endedCommand(ended), "sokovan ps --status ENDED --user ada --name 'it'\\''s' --label team=a");
   assert.equal(endedCommand(new URLSearchParams({ status: "cancelled" })), "sokovan ps --status cancelled");
-  assert.equal(timelineCommand(new URLSearchParams({ q: "ada train", agent: "a1" }), "1h"), "sokovan timeline --last 1h --search 'ada train'");
-  assert.equal(timelineCommand(new URLSearchParams({ view: "devices", q: "ada", agent: "a1" }), "6h"), "sokovan agent timeline a1 --last 6h");
+  assert.equal(timelineCommand(new URLSearchParams({ q: "ada train", agent: "a1" }), LAST_HOUR), "sokovan timeline --last 1h --search 'ada train'");
+  assert.equal(timelineCommand(new URLSearchParams({ view: "devices", q: "ada", agent: "a1" }), windowOf(new URLSearchParams("span=6h"), NOON)), "sokovan agent timeline a1 --last 6h");
+  const past = windowOf(new URLSearchParams("from=2026-01-31T08:00:00Z&to=2026-01-31T09:30:00Z"), NOON);
+  assert.equal(timelineCommand(new URLSearchParams(), past), "sokovan timeline --from 2026-01-31T08:00:00Z --to 2026-01-31T09:30:00Z");
   assert.equal(commandLine(EMPTY), "sokovan run --cpus 1 --mem 1GiB -- COMMAND");
 });
 
@@ -711,4 +745,55 @@ test("measurements of kernels become lines of cores and memory", () => {
   let use: Use | null = null;
   for (let at = 0; at < POINTS_MAX + 9; at += 1) use = nextUse(use, view(kernel(0, at, at)), at);
   assert.deepEqual([use?.cpu.length, use?.memory.length], [POINTS_MAX, POINTS_MAX]);
+});
+
+test("the lines of several kernels stand in the order in which they came, each after its kernel", () => {
+  const lines = new RankLines();
+  const feed = (kernel: number, text: string, end = false) => lines.feed(kernel, encoder.encode(text), end);
+  feed(0, "step 1\nste");
+  feed(10, "step 1\r\n\u001b[31mred\n");
+  feed(0, "p 2\nope");
+  assert.equal(rankText(lines.all()), "[0]  step 1\n[10] step 1\n[10] red\n[0]  step 2\n[0]  ope");
+  assert.equal(rankText(linesWith(lines.all(), "STEP 2")), "[0] step 2");
+  feed(0, "n", true);
+  feed(0, "started again\n");
+  assert.deepEqual(lines.all().slice(-2).map((one) => one.text), ["open", "started again"]);
+  // A letter that comes in two parts is one.
+  const [first, second] = [encoder.encode("\u00e9\n").slice(0, 1), encoder.encode("\u00e9\n").slice(1)];
+  lines.feed(3, first, false);
+  lines.feed(3, second, false);
+  assert.equal(lines.all().at(-1)?.text, "\u00e9");
+});
+
+test("of very much output the last is kept, and a line without an end is shown in parts", () => {
+  const lines = new RankLines();
+  for (let at = 0; at < 1_000; at += 1) lines.feed(1, encoder.encode(`${at} ${"x".repeat(999)}\n`), false);
+  const kept = lines.all();
+  assert.ok(kept.length < 450 && kept.length > 250, String(kept.length));
+  assert.match(kept.at(-1)?.text ?? "", /^999 /);
+  lines.feed(2, encoder.encode("y".repeat(70_000)), false);
+  assert.deepEqual(lines.all().slice(-2).map((one) => one.text.length), [65_536, 4_464]);
+});
+
+test("kernels are named by indexes and ranges of them", () => {
+  assert.deepEqual(ranksOf(" 0-2, 7", 8), { kernels: [0, 1, 2, 7], problem: "" });
+  assert.deepEqual(ranksOf("", 3).kernels, [0, 1, 2]);
+  assert.equal(ranksOf("", 1_000).kernels.length, 256);
+  for (const wrong of ["x", "3-1", "0-8", "1,,2", "-1"]) assert.notEqual(ranksOf(wrong, 8).problem, "", wrong);
+  assert.match(ranksOf("0-299", 1_000).problem, /300 kernels are too many/);
+  assert.equal(ranksText([0, 1, 2, 7]), "0-2,7");
+  assert.equal(placeWithout("0:12,1:5,10:7", new Set([1])), "0:12,10:7");
+  assert.equal(placeWithout("", new Set([1])), "");
+});
+
+test("latencies are written for half of the answers and for 95 of 100", () => {
+  const latency = { window_s: 300, answers: 1, first_p50_ms: 12, first_p95_ms: 1_240, whole_answers: 1, whole_p50_ms: 900, whole_p95_ms: 61_000 };
+  assert.deepEqual([millis(999), millis(1_000), millis(300_000)], ["999 ms", "1 s", "300 s"]);
+  assert.equal(latencyLine(latency), "12 ms / 1.2 s to the first token, 900 ms / 61 s to the end");
+  assert.equal(latencyLine({ ...latency, whole_answers: 0 }), "12 ms / 1.2 s to the first token");
+  assert.equal(latencyLine(null), "");
+  assert.equal(measuredText(latency), "p50 / p95 of 1 answer in 5 minutes");
+  assert.deepEqual(nextPoints([], latency, 7), [{ at: 7, first: 1_240, whole: 61_000 }]);
+  const many = Array.from({ length: LATENCIES_MAX }, (_, at) => ({ at, first: 1, whole: 1 }));
+  assert.deepEqual([nextPoints(many, null, 999).length, nextPoints(many, null, 999).at(-1)], [LATENCIES_MAX, { at: 999, first: 0, whole: 0 }]);
 });

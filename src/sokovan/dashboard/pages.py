@@ -17,7 +17,7 @@ FILES = "assets/"
 NOT_BUILT = """\
 The files of the dashboard are not installed: they are built from web/ in the source tree.
 
-  make web      builds them, and needs a package index for that; then restart the server
+  make web      builds them, and needs a package index for that; then load this page again
 
 The API and the command line work without them.
 """

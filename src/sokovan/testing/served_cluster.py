@@ -61,7 +61,7 @@ class ScriptedProxy:
 
     `health` gives the verdict on an endpoint; `outstanding` the requests under way at it;
     `smokes` the smoke requests that failed at it in a row; `waiting` the requests in its queue;
-    `failing` whether its answers fail.
+    `failing` whether its answers fail; `began` the histogram of its answers' first parts.
     """
 
     def __init__(self, store: Any, name: str = "proxy") -> None:
@@ -74,6 +74,7 @@ class ScriptedProxy:
         self.outstanding: dict[str, int] = {}
         self.waiting: Callable[[str], int] = lambda _endpoint: 0
         self.failing: Callable[[str], bool] = lambda _endpoint: False
+        self.began: dict[str, tuple[int, ...]] = {}
         self.demand: dict[str, RouteDemand] = {}
 
     async def report(self) -> None:
@@ -94,6 +95,7 @@ class ScriptedProxy:
                 answers=20,
                 failures=20 if self.failing(endpoint.endpoint_id) else 0,
                 failing=self.failing(endpoint.endpoint_id),
+                began_recently=self.began.get(endpoint.endpoint_id, ()),
             )
             for entry in self.entries.values()
             for endpoint in entry.endpoints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,29 @@ def test_the_page_may_change_under_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["secret.txt", "../secret.txt", "manifest.json", "/etc/passwd", "", "assets"])
 def test_nothing_but_the_files_of_the_manifest_is_read(tmp_path: Path, name: str) -> None:
     assert Assets(build(tmp_path)).find(name) is None
+
+
+def test_files_that_are_built_again_are_served_without_a_restart(tmp_path: Path) -> None:
+    assets = Assets(tmp_path)
+    assert assets.find("index.html") is None
+    build(tmp_path)
+    assert assets.is_built
+    before = assets.find("index.html")
+    assert before is not None
+    (tmp_path / "index.html").write_bytes(b"new")
+    manifest = tmp_path / "manifest.json"
+    # While a build writes, what was read is served; its manifest comes last.
+    manifest.rename(tmp_path / "away")
+    assert assets.is_built
+    assert assets.find("index.html") == before
+    (tmp_path / SCRIPT).unlink()
+    assert assets.find(SCRIPT) is None
+    (tmp_path / "away").rename(manifest)
+    os.utime(manifest, ns=(10**18, 10**18))
+    assert assets.is_built
+    after = assets.find("index.html")
+    assert after is not None
+    assert after.content == b"new"
 
 
 @pytest.mark.parametrize("manifest", [None, "", "{"])

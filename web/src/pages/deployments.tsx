@@ -2,9 +2,11 @@
 import { useState } from "preact/hooks";
 import { Problem, all, call } from "../api.ts";
 import { plural, printable, shellWords, slotsText } from "../format.ts";
+import { percentilesText } from "../latency.ts";
 import { clusterTick, now } from "../live/store.ts";
 import { useAction } from "../parts/action.ts";
 import { Age, Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { Latency } from "../parts/latency.tsx";
 import { Playground } from "../parts/playground.tsx";
 import { Replica } from "../parts/replica.tsx";
 import { useResource } from "../parts/resource.ts";
@@ -44,7 +46,7 @@ export function DeploymentsPage() {
         <div class="table-box" tabIndex={0} role="region" aria-label="deployments">
           <table>
             <thead>
-              <tr><th>Name</th><th>State</th><th>Health</th><th class="right">Replicas</th><th>Revision</th><th>Engine</th><th>Model</th><th>User</th><th class="right">Age</th></tr>
+              <tr><th>Name</th><th>State</th><th>Health</th><th class="right">Replicas</th><th>Revision</th><th>Engine</th><th>Model</th><th class="right">First p50 / p95</th><th class="right">Whole p50 / p95</th><th>User</th><th class="right">Age</th></tr>
             </thead>
             <tbody>
               {found.value.map((one) => (
@@ -56,6 +58,8 @@ export function DeploymentsPage() {
                   <td>{revisionText(one)}</td>
                   <td>{one.revision.revision.engine}</td>
                   <td>{printable(one.revision.revision.model || "–")}</td>
+                  <td class="right">{one.latency ? percentilesText(one.latency.first_p50_ms, one.latency.first_p95_ms) : "–"}</td>
+                  <td class="right">{one.latency?.whole_answers ? percentilesText(one.latency.whole_p50_ms, one.latency.whole_p95_ms) : "–"}</td>
                   <td>{one.user}</td>
                   <td class="right"><Age at={one.created_at} /></td>
                 </tr>
@@ -136,6 +140,8 @@ export function DeploymentPage({ id }: { id: string }) {
           {why.replicas.length ? <CopyCommand command={shellWords(["sokovan", "deployment", "why", view.name])} /> : null}
         </div>
       ) : null}
+      <h2>Latency</h2>
+      <Latency key={view.id} view={view} />
       <h2>Replicas</h2>
       {tiles.length ? (
         <ul class="tiles" aria-label="replicas">

@@ -9,9 +9,9 @@ import { GrowingList } from "../growing.ts";
 import { extent, lanesOf, type Lane } from "../lanes.ts";
 import { clusterTick, now, sessionRow, watch } from "../live/store.ts";
 import { Age, Confirm, CopyCommand, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { later } from "../parts/later.tsx";
 import { Log } from "../parts/log.tsx";
 import { useResource } from "../parts/resource.ts";
-import { Terminal } from "../parts/terminal.tsx";
 import { SessionUse } from "../parts/use.tsx";
 import { Why } from "../parts/why.tsx";
 import { href, query, setQuery } from "../router.ts";
@@ -19,6 +19,9 @@ import { ENDED, look } from "../states.ts";
 import { duration } from "../format.ts";
 import type { HistoryLine, HistoryView, KernelView, ProblemView, SessionSpecView, SessionView } from "../wire.ts";
 
+// Not every session has several kernels, or is looked into.
+const RankLog = later(async () => (await import("../parts/ranklog.tsx")).RankLog);
+const Terminal = later(async () => (await import("../parts/terminal.tsx")).Terminal);
 const FOLDED = 16;
 const PAGE = 500;
 // Kernels that have a lane, a log and a terminal here.
@@ -69,6 +72,7 @@ export function SessionPage({ id }: { id: string }) {
   // Nothing but its deployment starts one.
   const replica = view.type === "inference";
   const kernel = Number(query.value.get("kernel") ?? 0);
+  const together = view.size > 1 && !query.value.get("kernel");
   const chosen = kernels.find((one) => one.index === kernel);
   const stop = () => {
     setAsking(false);
@@ -124,11 +128,19 @@ export function SessionPage({ id }: { id: string }) {
       {view.status === "pending" ? [why, lanes] : [lanes, why]}
       <SessionUse key={view.id} id={view.id} name={name} running={kernels.some((one) => one.status === "running")} />
       <h2>Log</h2>
-      <Log
-        session={view.id} name={name} kernels={kernels.map((one) => one.index)} kernel={kernel} ended={ended}
-        started={chosen?.agent !== null}
-        onKernel={(index) => setQuery({ kernel: String(index) })}
-      />
+      {view.size > 1 ? (
+        <div class="chips" role="group" aria-label="output of">
+          <button type="button" aria-pressed={together} onClick={() => setQuery({ kernel: "" })}>all kernels</button>
+          <button type="button" aria-pressed={!together} onClick={() => setQuery({ kernel: String(kernel), kernels: "" })}>one kernel</button>
+        </div>
+      ) : null}
+      {together ? <RankLog session={view.id} name={name} size={view.size} kernels={kernels} ended={ended} /> : (
+        <Log
+          session={view.id} name={name} kernels={kernels.map((one) => one.index)} kernel={kernel} ended={ended}
+          started={chosen?.agent !== null}
+          onKernel={(index) => setQuery({ kernel: String(index) })}
+        />
+      )}
       {chosen?.status === "running" ? (
         <>
           <h2>Terminal</h2>

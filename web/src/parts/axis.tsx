@@ -23,7 +23,7 @@ export function TimeAxis({ from, to, clock }: { from: number; to: number; clock:
   return (
     <span class="gantt-axis" role="columnheader" aria-label="time" ref={axis}>
       {marks.map((at, index) => <span key={at} class={`gantt-mark ${sides[index]}`} style={{ left: place(at) }}>{sides[index] === "none" ? "" : clock(at)}</span>)}
-      <span class="gantt-now" title="now" style={{ left: place(now.value) }} />
+      {now.value >= from && now.value <= to ? <span class="gantt-now" title="now" style={{ left: place(now.value) }} /> : null}
     </span>
   );
 }

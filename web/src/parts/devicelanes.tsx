@@ -6,6 +6,7 @@ import { type DeviceLane, devicesText, deviceLanes, type Piece, type Target, tar
 import { duration, plural } from "../format.ts";
 import { clusterTick, now } from "../live/store.ts";
 import { href, query, setQuery } from "../router.ts";
+import type { Window } from "../window.ts";
 import type { TimelineView } from "../wire.ts";
 import { TimeAxis } from "./axis.tsx";
 import { Empty, ProblemBox, Skeleton } from "./basics.tsx";
@@ -18,20 +19,22 @@ const AGAIN_MS = 10_000;
 // Sessions that the title of a target names.
 const NAMED = 10;
 
-export function DeviceLanes({ seconds, clock }: { seconds: number; clock: (at: number) => string }) {
+export function DeviceLanes({ window, clock }: { window: Window; clock: (at: number) => string }) {
   const agent = query.value.get("agent") ?? "";
   const cursor = query.value.get("cursor") ?? "";
+  const length = window.to - window.from;
   const found = useResource<TimelineView>(
-    `device lanes ${seconds} ${agent} ${cursor}`,
+    `device lanes ${window.live ? length : `${window.from} ${window.to}`} ${agent} ${cursor}`,
     (signal) => {
-      const chosen = new URLSearchParams({ since: new Date(Date.now() - seconds * 1000).toISOString(), limit: String(AGENTS) });
+      const end = window.live ? Date.now() : window.to;
+      const chosen = new URLSearchParams({ since: new Date(end - length).toISOString(), limit: String(AGENTS) });
       // A little of the future, for bookings.
-      chosen.set("until", new Date(Date.now() + seconds * 100).toISOString());
+      chosen.set("until", new Date(window.live ? end + length / 10 : end).toISOString());
       if (agent) chosen.set("agent", agent);
       if (cursor) chosen.set("cursor", cursor);
       return call(`timeline?${chosen.toString()}`, { signal });
     },
-    `${clusterTick.value} ${Math.floor(now.value / AGAIN_MS)}`,
+    window.to < now.value && !window.live ? 0 : `${clusterTick.value} ${Math.floor(now.value / AGAIN_MS)}`,
   );
   const view = found.value;
   const lanes = view ? deviceLanes(view) : [];

@@ -4,6 +4,7 @@ import type { LogChunk, ProblemView } from "../wire.ts";
 import { call, Problem } from "../api.ts";
 import { decoded, printable } from "../format.ts";
 import { ProblemBox } from "./basics.tsx";
+import { saveAs } from "./save.ts";
 
 const PIECE = 65_536;
 const POLL_MS = 1000;
@@ -100,10 +101,5 @@ async function download(path: string, name: string): Promise<void> {
     if (chunk.end || chunk.next_offset === offset) break;
     offset = chunk.next_offset;
   }
-  const url = URL.createObjectURL(new Blob(parts, { type: "text/plain" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  saveAs(parts, name);
 }

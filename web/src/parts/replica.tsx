@@ -1,5 +1,6 @@
 // One replica of a deployment: its state, its session, its endpoint, and why it does not serve.
 import { printable } from "../format.ts";
+import { latencyLine, measuredText } from "../latency.ts";
 import { endpointLines, tileTone } from "../replicas.ts";
 import { href } from "../router.ts";
 import { Age, State } from "./basics.tsx";
@@ -25,6 +26,7 @@ export function Replica({ replica, endpoint, why }: ReplicaProps) {
         {replica.agent ? <> on <a href={href(`/cluster?agent=${encodeURIComponent(replica.agent)}`)}>{replica.agent}</a></> : null}
       </p>
       {endpoint ? <ul class="plain muted" aria-label="endpoint">{endpointLines(endpoint).map((line) => <li key={line}>{line}</li>)}</ul> : null}
+      {replica.latency ? <p class="muted" title={measuredText(replica.latency)}>{latencyLine(replica.latency)} (p50 / p95)</p> : null}
       {code ? <p><code>{code}</code></p> : null}
       {[...new Set(reasons)].filter(Boolean).map((one) => <p key={one}>{printable(one)}</p>)}
       {why?.log.length ? (

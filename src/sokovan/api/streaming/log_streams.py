@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sokovan.api.errors import LogGone
@@ -63,7 +63,7 @@ class LogStream:
         self,
         listener: EventListener,
         record: SessionRecord,
-        wanted: int | None,
+        wanted: Collection[int] | None,
         begin: Mapping[int, int],
         *,
         follow: bool,
@@ -73,7 +73,7 @@ class LogStream:
         rounds, ends = 0, dict[int, int]()
         read_ms, pause_s = self._clock.monotonic_ms(), self._limits.log_poll_s
         while True:
-            kernels = [kernel for kernel in record.kernels if wanted in {None, kernel.index}]
+            kernels = [kernel for kernel in record.kernels if wanted is None or kernel.index in wanted]
             _adjust(readings, kernels, begin)
             progress = started = False
             async for kernel, part in self._round(kernels, readings):

@@ -149,6 +149,8 @@ class EndpointObservation:
     failing: bool = False
     ejected: bool = False
     ejections: int = 0
+    began_recently: tuple[int, ...] = ()
+    ended_recently: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

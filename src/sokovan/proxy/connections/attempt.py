@@ -30,6 +30,8 @@ UNREAD_MS = 120_000
 UNHEALTHY_MS = 5_000
 # The status with which an engine refuses an inference call that its own queue has no place for.
 FULL_STATUS = 429
+# The lowest status of errors.
+FIRST_ERROR = 400
 # No process of the deployment listens at its port: no request is sent there.
 _ABSENT = frozenset({"refused", FOREIGN})
 
@@ -273,12 +275,18 @@ class Attempt:
             self._counters.gap(now_ms - self.heard_ms)
         self.heard_ms = self.endpoint.last_byte_ms = now_ms
         out = relay.part(data, ended=ended)
+        # Errors come sooner than answers do, and are none.
+        timed = relay.head.status < FIRST_ERROR
         if self._head:
             out, self._head = self._head + out, b""
+            if timed:
+                self.endpoint.times.began(now_ms, now_ms - self._owner.begun_ms)
         if out:
             self._client.write(out)
         if ended:
             self._whole = True
+            if timed:
+                self.endpoint.times.ended(now_ms, now_ms - self._owner.begun_ms)
             self.route.served += 1
             self._counters.served += 1
             self._count(relay.head.status, now_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from sokovan.domain.serving.health import Health, HealthCounter, HealthPolicy
+from sokovan.proxy.routing.answer_times import AnswerTimes
 from sokovan.proxy.routing.connection_time import ConnectionTime
 from sokovan.proxy.routing.ejection import CONNECT_TIMEOUT, Ejection
 from sokovan.proxy.routing.engine_counts import EngineLoad
@@ -35,7 +36,7 @@ class EndpointState:
     __slots__ = (
         "address", "concurrency_max", "connection_time", "ejection", "engine", "entry", "full_at", "full_until_ms",
         "hash", "health", "last_byte_ms", "last_error", "listeners", "outstanding", "prefixes", "recent", "secret",
-        "served", "smoke_failures", "smoked", "stalled",
+        "served", "smoke_failures", "smoked", "stalled", "times",
     )  # fmt: skip
 
     def __init__(self, entry: EndpointEntry, *, concurrency_max: int) -> None:
@@ -44,6 +45,7 @@ class EndpointState:
         self.health = HealthCounter()
         self.prefixes = PromptPrefixes()
         self.recent = RecentAnswers()
+        self.times = AnswerTimes()
         self.outstanding = 0
         self.served = 0
         self.engine = EngineLoad()
@@ -155,6 +157,7 @@ class EndpointState:
         """The observations for the manager."""
         health, recent = _REPORTED[self.health.verdict], self.recent
         failing, (answers, failures) = recent.failing(now_ms), recent.counts(now_ms)
+        began, ended = self.times.counts(now_ms)
         return EndpointReport(
             endpoint_id=self.entry.endpoint_id,
             health="unknown" if health == "healthy" and self.smoke_due else health,
@@ -169,4 +172,6 @@ class EndpointState:
             failures=failures,
             failing=failing,
             ejections=self.ejection.count,
+            began_recently=began,
+            ended_recently=ended,
         )

@@ -74,9 +74,12 @@ class AsyncSessionHandle:
         return await self._sessions.why(self.id) if needs_explaining(await self.refresh()) else None
 
     async def logs(
-        self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None
+        self, *, follow: bool = False, tail: int | None = None, kernel: int | Sequence[int] | None = None
     ) -> AsyncIterator[LogLine]:
-        """Yield its output by lines; `follow` waits for the end of session or kernel."""
+        """Yield its output by lines, of all kernels as they come, or of one or several.
+
+        `follow` waits for the end of the session, or of these kernels.
+        """
         reader = LineReader()
         options = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
         async for piece in self._sessions.logs(self.id, options):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, api_path, filters_query, query, sparse
+from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.batches import BATCH_PATH, LINES_MEDIA, STOP_PATH, BatchView, StopBody, StopView
 from sokovan.wire.api.sessions import (
     HistoryView,
@@ -207,14 +208,19 @@ def watch(ref: str) -> Call[SessionView]:
 
 
 def follow_log(
-    ref: str, *, follow: bool = False, tail: int | None = None, kernel: int | None = None, seen: str = ""
+    ref: str, *, follow: bool = False, tail: int | None = None, kernels: Sequence[int] | None = None, seen: str = ""
 ) -> Call[LogChunk]:
-    """Stream the output of all kernels, or of one, starting after `seen`."""
+    """Stream the output of all kernels, or of some, starting after `seen`.
+
+    Raises InvalidSetting.
+    """
+    if kernels is not None and not kernels:
+        raise InvalidSetting("no kernels are named", hint="leave them out for all kernels")
     return Call(
         method="GET",
         path=api_path("sessions", ref, "log"),
         answer=LogChunk,
-        query=query({"follow": follow, "tail": tail, "kernel": kernel}),
+        query=query({"follow": follow, "tail": tail, "kernel": ",".join(map(str, kernels or ())) or None}),
         headers={SEEN_HEADER: seen} if seen else {},
     )
 

@@ -74,8 +74,13 @@ class SessionHandle:
         """Explain why it does not run; None if there is nothing to explain."""
         return self._sessions.why(self.id) if needs_explaining(self.refresh()) else None
 
-    def logs(self, *, follow: bool = False, tail: int | None = None, kernel: int | None = None) -> Iterator[LogLine]:
-        """Yield its output by lines; `follow` waits for the end of session or kernel."""
+    def logs(
+        self, *, follow: bool = False, tail: int | None = None, kernel: int | Sequence[int] | None = None
+    ) -> Iterator[LogLine]:
+        """Yield its output by lines, of all kernels as they come, or of one or several.
+
+        `follow` waits for the end of the session, or of these kernels.
+        """
         reader = LineReader()
         options = LogOptions(follow=follow, tail=tail, kernel=kernel).of(self.view)
         for piece in self._sessions.logs(self.id, options):

@@ -216,8 +216,30 @@ class RevisionPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyView:
+    """How long answers took over the last `window_s` seconds, as gateways measured it.
+
+    In milliseconds, for half of them and for 95 of 100: from the arrival of a request, with the
+    time that it waited, to the first part of its answer, the first token of one that is
+    streamed; and until the answer was whole. Errors are left out. The figures come from
+    histograms, so they are near the true ones.
+    """
+
+    window_s: int
+    answers: int
+    first_p50_ms: int
+    first_p95_ms: int
+    whole_answers: int
+    whole_p50_ms: int
+    whole_p95_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaView:
-    """One replica: an attempt at one place of a revision, and its session."""
+    """One replica: an attempt at one place of a revision, and its session.
+
+    `latency` is None if it has answered nothing lately.
+    """
 
     id: str
     revision: int
@@ -230,6 +252,7 @@ class ReplicaView:
     port: int | None = None
     reason_code: str = ""
     reason: str = ""
+    latency: LatencyView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +276,7 @@ class DeploymentView:
     """One deployment, with its live replicas and its rollout, if one is under way.
 
     `url` is the gateway's, for clients of the OpenAI API; empty where none is known.
+    `latency` is that of its live replicas together, None if there was no answer lately.
     """
 
     id: str
@@ -278,6 +302,7 @@ class DeploymentView:
     replicas: list[ReplicaView] = field(default_factory=list)
     rollout: RolloutView | None = None
     url: str = ""
+    latency: LatencyView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ from sokovan.wire.serving.route_table import REVISIONS_MAX, ROUTES_MAX, Count, I
 REPORTS_PATH = "/api/v1/serving/reports"
 # Upper bounds in milliseconds of the counters of the time to the first byte; one more counts those above.
 FIRST_BYTE_BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+# Of the histograms of what endpoints did lately, which have the same bounds.
+LATENCY_WINDOW_S = 300
 # How many of the last answers of an endpoint are counted.
 ANSWERS_MAX = 32
 USAGE_MAX = 10_000
@@ -24,6 +26,8 @@ BUDGETS_MAX = 10_000
 # Since 1970, and early enough for a calendar.
 Minute: TypeAlias = Annotated[int, Meta(ge=0, le=2**31)]
 GatewayUrl: TypeAlias = Annotated[str, Meta(max_length=300, pattern=r"^(https?://[A-Za-z0-9.:_\[\]-]+)?\Z")]
+# Counts of times up to each of FIRST_BYTE_BOUNDS_MS, and above; those that are missing at the end are 0.
+Histogram: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=len(FIRST_BYTE_BOUNDS_MS) + 1)]
 ReportedHealth: TypeAlias = Literal["unknown", "healthy", "unhealthy"]
 
 
@@ -36,6 +40,9 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue, those of other proxies too. Of its last `answers` (ANSWERS_MAX at most), `failures`
     failed. `failing`: it fails again and again, though its probe answers, and another endpoint
     has answered a key whose answers failed here. `ejections` counts all of them.
+    `began_recently` and `ended_recently` are histograms of the answers of the last
+    LATENCY_WINDOW_S: the time from a request to the first part of its answer, and to its end.
+    Errors are left out.
     """
 
     endpoint_id: Identifier
@@ -51,6 +58,8 @@ class EndpointReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: Count = 0
     failing: bool = False
     ejections: Count = 0
+    began_recently: Histogram = ()
+    ended_recently: Histogram = ()
 
 
 class RevisionReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,7 +73,7 @@ class RevisionReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     served: Count = 0
     failed: Count = 0
     first_byte_ms_sum: Count = 0
-    first_byte_counts: Annotated[tuple[Count, ...], Meta(max_length=len(FIRST_BYTE_BOUNDS_MS) + 1)] = ()
+    first_byte_counts: Histogram = ()
 
 
 class RouteReport(Struct, frozen=True, kw_only=True, omit_defaults=True):

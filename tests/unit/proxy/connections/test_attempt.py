@@ -81,6 +81,21 @@ async def test_an_answer_of_500_is_a_failure_of_its_revision_and_ejects_nothing(
         assert not route.endpoints["k1.1"].last_error
 
 
+async def test_answers_are_timed_and_errors_are_not() -> None:
+    async with (
+        engines(at_first(json_answer(b"{}", b"400 Bad"), 1)) as (engine,),
+        proxy_with(table_of(route_of(endpoint_of(engine)))) as proxy,
+    ):
+        endpoint = proxy.context.table.routes["deployment-1"].endpoints["k1.1"]
+        for answers in (0, 1):
+            assert (await proxy.send(call())).startswith(b"HTTP/1.1 ")
+            await proxy.until(lambda: not proxy.context.exchanges)
+            began, ended = endpoint.times.counts(proxy.context.now_ms())
+            assert (sum(began), sum(ended)) == (answers, answers)
+        report = endpoint.report(proxy.context.now_ms())
+        assert sum(report.began_recently) == sum(report.ended_recently) == 1
+
+
 @pytest.mark.parametrize("fault", [malformed, reset])
 async def test_a_single_fault_does_not_eject_the_last_replica(fault: Answer) -> None:
     async with (

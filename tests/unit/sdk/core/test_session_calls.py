@@ -48,10 +48,12 @@ def test_an_unknown_filter_is_refused() -> None:
 
 
 def test_a_log_resumes_after_the_seen_offsets() -> None:
-    call = calls.follow_log("a", follow=True, kernel=0, seen="0:12")
-    assert call.query == {"follow": "true", "kernel": "0"}
+    call = calls.follow_log("a", follow=True, kernels=(0, 2), seen="0:12")
+    assert call.query == {"follow": "true", "kernel": "0,2"}
     assert call.headers == {"Last-Event-ID": "0:12"}
     assert calls.follow_log("a").headers == {}
+    with pytest.raises(InvalidSetting, match="no kernels"):
+        calls.follow_log("a", kernels=())
 
 
 def test_every_question_has_its_path() -> None:

@@ -127,9 +127,9 @@ class DeploymentRoutes:
 
         async def work(unit: UnitOfWork) -> DeploymentPage:
             found = await unit.deployments.page(scope, limit=query.limit + 1, after=after)
-            page = found[: query.limit]
+            page, proxies = found[: query.limit], await self._views.proxies(unit)
             return DeploymentPage(
-                items=[await self._views.of(unit, one) for one in page],
+                items=[await self._views.of(unit, one, proxies) for one in page],
                 next=cursor_of(page[-1].place) if len(found) > query.limit else None,
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import Header, Query
@@ -13,15 +14,16 @@ from sokovan.api.access.lookup import kernel_at, read_session
 from sokovan.api.context import ApiContext
 from sokovan.api.errors import LogGone
 from sokovan.api.operations import EVENT_STREAM, ApiOperation, json_response
-from sokovan.api.routes.parameters import INDEX_MAX, Index, Ref
+from sokovan.api.routes.parameters import Index, Ref
 from sokovan.api.streaming.kernel_logs import OFFSET_MAX, PIECE, PIECE_MAX, TAIL_MAX, KernelLogs, log_chunk
-from sokovan.api.streaming.log_streams import LogStream, read_offsets
+from sokovan.api.streaming.log_streams import READ_AT_ONCE, LogStream, read_offsets
 from sokovan.domain.errors import Conflict
 from sokovan.domain.records import KernelRecord
 from sokovan.ports.runtime import LogPart
 from sokovan.wire.api.sessions import LogChunk
 
 FOLLOWED_MAX = 256
+INDEXES = rf"^[0-9]{{1,7}}(,[0-9]{{1,7}}){{0,{FOLLOWED_MAX - 1}}}$"
 
 
 class LogRoutes:
@@ -73,32 +75,34 @@ class LogRoutes:
         *,
         follow: Annotated[bool, Query(description="Continue until the kernels have ended.")] = False,
         tail: Annotated[int | None, Query(ge=0, le=TAIL_MAX, description="Start with the last lines.")] = None,
-        kernel: Annotated[int | None, Query(ge=0, le=INDEX_MAX, description="Only this kernel.")] = None,
+        kernel: Annotated[
+            str | None, Query(pattern=INDEXES, description="Only these kernels: indexes, separated by commas.")
+        ] = None,
         last_event_id: Annotated[str | None, Header(max_length=8_192)] = None,
     ) -> Response:
-        """Stream the output of the kernels: events `log`, each with a LogChunk.
+        """Stream the output of kernels: events `log`, each with a LogChunk.
 
-        The id of an event encodes how far each kernel was read: `Last-Event-ID` resumes
-        there.
+        Of at most 256 kernels, as it comes. The id of an event encodes how far each kernel was
+        read: `Last-Event-ID` resumes there.
         """
         principal = principal_of(request.scope)
         record = await read_session(self._store, ref, principal)
-        chosen = [kernel_at(record, kernel)] if kernel is not None else list(record.kernels)
+        wanted = None if kernel is None else frozenset(int(index) for index in kernel.split(","))
+        chosen = list(record.kernels) if wanted is None else [kernel_at(record, index) for index in sorted(wanted)]
         if len(chosen) > FOLLOWED_MAX:
-            raise Conflict(
-                f"the session has {len(chosen)} kernels", hint=f"name one with kernel=0 ... {len(chosen) - 1}"
-            )
+            hint = f"name at most {FOLLOWED_MAX} of 0 ... {len(chosen) - 1}, as in kernel=0,1,2"
+            raise Conflict(f"the session has {len(chosen)} kernels", hint=hint)
         begin = read_offsets(last_event_id) if last_event_id else await self._begin(chosen, tail)
         return self._streams.response(
             principal,
-            lambda ear: self._follower.lines(ear, record, kernel, begin, follow=follow),
+            lambda ear: self._follower.lines(ear, record, wanted, begin, follow=follow),
             session_id=record.session_id,
         )
 
     async def _begin(self, kernels: list[KernelRecord], tail: int | None) -> dict[int, int]:
         """The start offsets; also fails early if the logs are gone."""
         if tail is not None:
-            return {kernel.index: await self._logs.tail(kernel, tail) for kernel in kernels}
+            return await self._tails(kernels, tail)
         gone: LogGone | None = None
         for kernel in kernels:
             try:
@@ -110,3 +114,24 @@ class LogRoutes:
         if gone is not None:
             raise gone
         return {}
+
+    async def _tails(self, kernels: list[KernelRecord], lines: int) -> dict[int, int]:
+        """The offsets at which the last lines begin; some logs are searched at a time.
+
+        Raises LogGone if no output is left.
+        """
+        found: dict[int, int] = {}
+        gone: LogGone | None = None
+
+        async def search(kernel: KernelRecord) -> None:
+            nonlocal gone
+            try:
+                found[kernel.index] = await self._logs.tail(kernel, lines)
+            except LogGone as error:
+                gone = error
+
+        for start in range(0, len(kernels), READ_AT_ONCE):
+            await asyncio.gather(*(search(kernel) for kernel in kernels[start : start + READ_AT_ONCE]))
+        if gone is not None and not found:
+            raise gone
+        return found

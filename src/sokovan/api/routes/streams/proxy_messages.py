@@ -189,6 +189,8 @@ def _record(report: ProxyReport) -> ProxyRecord:
                 failing=one.failing,
                 ejected=one.ejected,
                 ejections=one.ejections,
+                began_recently=one.began_recently,
+                ended_recently=one.ended_recently,
             )
             for one in report.endpoints
         },

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
+from sokovan.cli.commands.catalog.time_window import LAST_HOUR, Window, WindowOptions
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.formatting import NONE, utc_text
+from sokovan.cli.formatting import NONE
 from sokovan.cli.output import print_status
 from sokovan.cli.rendering import Column, show_all
-from sokovan.sdk.core.durations import seconds
-from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.sdk.sync.client import Client
 from sokovan.wire.api.fleet import TimelineView
@@ -41,7 +40,12 @@ COLUMNS: list[Column[DeviceLine]] = [
 
 
 def device_timeline(
-    name: str | None = None, /, *, last: str = "1h", limit: int = AGENTS_DEFAULT, output: OutputOptions = TABLE_OUTPUT
+    name: str | None = None,
+    /,
+    *,
+    limit: int = AGENTS_DEFAULT,
+    time: WindowOptions = LAST_HOUR,
+    output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Show when the devices of agents were held.
 
@@ -51,24 +55,21 @@ def device_timeline(
     For example:
       sokovan agent timeline
       sokovan agent timeline gpu2 --last 24h
+      sokovan agent timeline --to 2030-01-31T18:00:00Z --last 6h
       sokovan agent timeline --json
 
     Parameters
     ----------
     name
         Only devices of this agent.
-    last
-        The time to show, until now: 15m, 24h, 7d; default: 1h.
     limit
         Maximum number of agents; default: 100.
     """
     if limit < 1:
         raise InvalidSetting(f"--limit {limit} is less than 1", hint="use 1 or more")
-    fmt = output.format()
-    from_s = SystemEnvironment().wall_s() - seconds(last, what="--last")
-    since = utc_text(datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s), "milliseconds")
+    fmt, window = output.format(), time.window()
     with output.client() as client:
-        views = list(_pages(client, since, agent=name, limit=limit))
+        views = list(_pages(client, window, agent=name, limit=limit))
     if fmt.name in {"json", "jsonl", "yaml"}:
         show_all(views, [], fmt, name=lambda view: view.since)
         return OK
@@ -80,10 +81,12 @@ def device_timeline(
     return OK
 
 
-def _pages(client: Client, since: str, *, agent: str | None, limit: int) -> Iterator[TimelineView]:
+def _pages(client: Client, window: Window, *, agent: str | None, limit: int) -> Iterator[TimelineView]:
     cursor, left = None, limit
     while left > 0:
-        view = client.topology.timeline(since=since, agent=agent, limit=min(left, AGENTS_AT_ONCE), cursor=cursor)
+        view = client.topology.timeline(
+            since=window.since, until=window.until, agent=agent, limit=min(left, AGENTS_AT_ONCE), cursor=cursor
+        )
         yield view
         cursor, left = view.next, left - len(view.agents)
         if cursor is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
+from sokovan.cli.commands.catalog.time_window import LAST_HOUR, WindowOptions
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.formatting import NONE, duration, utc_text
+from sokovan.cli.formatting import NONE, duration
 from sokovan.cli.output import print_status
 from sokovan.cli.rendering import Column, show_all
-from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.sessions import SessionRowView
@@ -20,11 +20,11 @@ WIDTH = 40
 
 def timeline(
     *,
-    last: str = "1h",
     queue: str | None = None,
     user: str | None = None,
     search: str | None = None,
     limit: int = LIMIT_DEFAULT,
+    time: WindowOptions = LAST_HOUR,
     output: OutputOptions = TABLE_OUTPUT,
 ) -> int:
     """Show how long sessions waited and held their slots.
@@ -37,12 +37,11 @@ def timeline(
     For example:
       sokovan timeline
       sokovan timeline --last 7d --queue research
+      sokovan timeline --from 2030-01-31T08:00:00Z --to 2030-01-31T18:00:00Z
       sokovan timeline --json
 
     Parameters
     ----------
-    last
-        The time to show, until now: 15m, 24h, 7d; default: 1h.
     queue
         Only sessions of this queue.
     user
@@ -54,13 +53,11 @@ def timeline(
     """
     if limit < 1:
         raise InvalidSetting(f"--limit {limit} is less than 1", hint="use 1 or more")
-    now_s = SystemEnvironment().wall_s()
-    from_s = now_s - seconds(last, what="--last")
-    since = datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s)
+    window, now_s = time.window(), SystemEnvironment().wall_s()
     with output.client() as client:
         rows = list(
             client.sessions.rows(
-                since=utc_text(since, "milliseconds"), queue=queue, user=user, q=search, limit=limit + 1
+                since=window.since, until=window.until, queue=queue, user=user, q=search, limit=limit + 1
             )
         )
     columns: list[Column[SessionRowView]] = [
@@ -68,7 +65,7 @@ def timeline(
         Column("state", lambda row: row.status.upper()),
         Column("waited", lambda row: _length(row.submitted_at, row.scheduled_at or row.ended_at, now_s)),
         Column("held", lambda row: _length(row.scheduled_at, row.ended_at, now_s) if _began(row) else NONE),
-        Column("time", lambda row: bar(row, from_s, now_s)),
+        Column("time", lambda row: bar(row, window.from_s, window.to_s, now_s)),
     ]
     show_all(rows[:limit], columns, output.format(), name=lambda row: row.name)
     if len(rows) > limit:
@@ -76,10 +73,10 @@ def timeline(
     return OK
 
 
-def bar(row: SessionRowView, from_s: float, to_s: float) -> str:
-    """The session within a time, as text of a fixed width."""
+def bar(row: SessionRowView, from_s: float, to_s: float, now_s: float) -> str:
+    """The session within a time until now, as text of a fixed width."""
     held_s = _time(row.scheduled_at) if _began(row) else None
-    end_s = _time(row.ended_at) if row.ended_at else to_s
+    end_s = _time(row.ended_at) if row.ended_at else now_s
     submitted_s = _time(row.submitted_at)
     marks = []
     for place in range(WIDTH):

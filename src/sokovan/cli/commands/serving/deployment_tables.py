@@ -8,9 +8,9 @@ from sokovan.cli.formatting import or_none
 from sokovan.cli.output import table
 from sokovan.cli.rendering import Column
 from sokovan.sdk.environment import SystemEnvironment
-from sokovan.wire.api.deployments import DeploymentView, ReplicaView, RevisionView, RolloutView
+from sokovan.wire.api.deployments import DeploymentView, LatencyView, ReplicaView, RevisionView, RolloutView
 
-REPLICA_HEADINGS = ("REPLICA", "REVISION", "STATE", "SESSION", "WHERE", "AGE", "NOTE")
+REPLICA_HEADINGS = ("REPLICA", "REVISION", "STATE", "SESSION", "WHERE", "AGE", "FIRST", "WHOLE", "NOTE")
 
 
 def deployment_columns(*, utc: bool = False) -> list[Column[DeploymentView]]:
@@ -25,6 +25,8 @@ def deployment_columns(*, utc: bool = False) -> list[Column[DeploymentView]]:
         Column("engine", lambda view: view.revision.revision.engine),
         Column("model", lambda view: view.revision.revision.model or formatting.NONE),
         Column("age", lambda view: formatting.age(view.created_at, now_s=now, utc=utc)),
+        Column("first", lambda view: first_text(view.latency), wide=True),
+        Column("whole", lambda view: whole_text(view.latency), wide=True),
         Column("id", lambda view: view.id, wide=True),
         Column("user", lambda view: view.user, wide=True),
         Column("group", lambda view: view.group, wide=True),
@@ -59,6 +61,7 @@ def deployment_facts(view: DeploymentView) -> list[tuple[str, str]]:
         ("models", ", ".join(view.models)),
         ("url", view.url or formatting.NONE),
         ("access", view.access),
+        ("latency", latency_text(view.latency)),
         ("revision", revision_text(view)),
         *((name, value) for name, value in revision.items() if value),
         ("owner", f"{view.user} ({view.group})"),
@@ -66,6 +69,37 @@ def deployment_facts(view: DeploymentView) -> list[tuple[str, str]]:
         ("created", view.created_at),
     ]
     return facts if view.rollout is None else [*facts, ("rollout", rollout_text(view.rollout))]
+
+
+def latency_text(latency: LatencyView | None) -> str:
+    """How long answers took lately, in one line."""
+    if latency is None:
+        return "no answers in the last minutes"
+    minutes = latency.window_s // 60
+    return (
+        f"{first_text(latency)} to the first token, {whole_text(latency)} to the end"
+        f" (p50/p95 of {latency.answers} in {minutes}m)"
+    )
+
+
+def first_text(latency: LatencyView | None) -> str:
+    """The times to the first part of answers: p50/p95."""
+    return formatting.NONE if latency is None else _times(latency.first_p50_ms, latency.first_p95_ms)
+
+
+def whole_text(latency: LatencyView | None) -> str:
+    """The times of whole answers: p50/p95."""
+    if latency is None or not latency.whole_answers:
+        return formatting.NONE
+    return _times(latency.whole_p50_ms, latency.whole_p95_ms)
+
+
+def _times(median_ms: int, most_ms: int) -> str:
+    return f"{_time(median_ms)}/{_time(most_ms)}"
+
+
+def _time(ms: int) -> str:
+    return f"{ms}ms" if ms < 1_000 else f"{ms / 1000:.1f}s"
 
 
 def rollout_text(rollout: RolloutView) -> str:
@@ -89,6 +123,8 @@ def _replica_row(replica: ReplicaView, now_s: float, *, utc: bool) -> tuple[str,
         or_none(replica.session),
         f"{replica.agent}:{replica.port}" if replica.agent else formatting.NONE,
         formatting.age(replica.since, now_s=now_s, utc=utc),
+        first_text(replica.latency),
+        whole_text(replica.latency),
         replica.reason or replica.reason_code,
     )
 

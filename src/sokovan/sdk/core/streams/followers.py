@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -77,15 +77,23 @@ class LogPiece:
 class LogOptions:
     """Which part of the output to read, and whether to follow it.
 
-    `seen` is the offset to resume each kernel from. `size` is the number of kernels,
-    which a follower needs to know when all of them have ended.
+    `kernel` is the index of one, or of several; None is all. `seen` is the offset to resume
+    each kernel from. `size` is the number of kernels, which a follower needs to know when all
+    of them have ended.
     """
 
     follow: bool = False
     tail: int | None = None
-    kernel: int | None = None
+    kernel: int | Sequence[int] | None = None
     seen: Mapping[int, int] = field(default_factory=dict)
     size: int | None = None
+
+    @property
+    def kernels(self) -> tuple[int, ...] | None:
+        """The kernels that are wanted, each once; None is all."""
+        if self.kernel is None:
+            return None
+        return (self.kernel,) if isinstance(self.kernel, int) else tuple(dict.fromkeys(self.kernel))
 
     @property
     def needs_size(self) -> bool:
@@ -110,7 +118,7 @@ class LogFollower:
         options = self._options
         seen = ",".join(f"{kernel}:{offset}" for kernel, offset in sorted(self._offsets.items()))
         return session_calls.follow_log(
-            self._ref, follow=options.follow, tail=None if seen else options.tail, kernel=options.kernel, seen=seen
+            self._ref, follow=options.follow, tail=None if seen else options.tail, kernels=options.kernels, seen=seen
         )
 
     def accept(self, event: ServerEvent) -> LogPiece | None:
@@ -131,7 +139,8 @@ class LogFollower:
 
     def is_over(self) -> bool:
         """Whether every kernel has ended; a server also closes streams when it stops."""
-        expected = 1 if self._options.kernel is not None else (self._options.size or 1)
+        kernels = self._options.kernels
+        expected = len(kernels) if kernels is not None else (self._options.size or 1)
         return not self._options.follow or (len(self._ended) >= expected and self._ended >= self._offsets.keys())
 
 

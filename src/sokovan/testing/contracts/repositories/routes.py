@@ -74,7 +74,17 @@ def report_of(cluster: StoredCluster) -> ProxyRecord:
         version=4,
         reported_ms=0,
         url="https://gateway-1:7648",
-        endpoints={"k.1": EndpointObservation(healthy=True, outstanding=2, served=5, stalled=True, error="x")},
+        endpoints={
+            "k.1": EndpointObservation(
+                healthy=True,
+                outstanding=2,
+                served=5,
+                stalled=True,
+                error="x",
+                began_recently=(0, 2),
+                ended_recently=(1,),
+            )
+        },
         routes={"d": RouteDemand(in_flight=1, queued=2, arrived=3, served=4, holding=True)},
     )
 

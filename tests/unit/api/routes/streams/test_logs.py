@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
@@ -79,6 +80,10 @@ async def test_no_user_reads_logs_of_others(api: ApiHarness) -> None:
         ("kernels/0/log?limit=0", 422),
         ("kernels/0/log?limit=99999999", 422),
         ("log?kernel=9", 404),
+        ("log?kernel=0,9", 404),
+        ("log?kernel=0,x", 422),
+        ("log?kernel=-1", 422),
+        (f"log?kernel={','.join(['0'] * 257)}", 422),
         ("log?tail=-1", 422),
         ("log?follow=perhaps", 422),
         ("log?since=10m", 422),
@@ -106,3 +111,19 @@ async def test_of_a_large_gang_one_kernel_is_followed_at_a_time(
     answer = await api.get("/sessions/gang/log", user=NORTH)
     assert answer.status_code == 409
     assert "kernel=" in answer.json()["hint"]
+
+
+@pytest.mark.slow
+async def test_some_kernels_of_a_gang_are_read_together_and_one_that_is_gone_hides_none(api: ApiHarness) -> None:
+    await api.run("together", NORTH, kernels=3)
+    for index in range(3):
+        api.agents.says(f"together.{index}", f"first\nof {index}\n".encode(), ends=True)
+    answer = await api.get("/sessions/together/log?kernel=2,0&tail=1", user=NORTH)
+    found = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert {one["kernel"]: base64.b64decode(one["data"]) for one in found} == {0: b"of 0\n", 2: b"of 2\n"}
+    await api.cluster.move("together", KernelTrigger.EXITED, BY_AGENT, exit_code=0)
+    await api.cluster.free("together", FreeProof.AGENT_TOMBSTONE)
+    del api.agents.logs[KernelId("together.1")]
+    answer = await api.get("/sessions/together/log?tail=1", user=NORTH)
+    assert answer.status_code == 200
+    assert base64.b64encode(b"of 2\n").decode() in answer.text

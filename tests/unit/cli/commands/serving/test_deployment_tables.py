@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sokovan.cli.commands.serving.deployment_tables import deployment_facts, progress, replica_table, rollout_text
-from sokovan.wire.api.deployments import RolloutView
+from sokovan.wire.api.deployments import LatencyView, RolloutView
 from tests.unit.sdk.deployment_views import DEPLOYMENT, NOON
 
 ROLLOUT = RolloutView(
@@ -33,3 +33,22 @@ def test_the_facts_name_the_bounds_of_replicas() -> None:
 
 def test_a_replica_without_an_agent_has_no_place() -> None:
     assert replica_table(DEPLOYMENT).splitlines()[2].split()[5:7] == ["s-2", "-"]
+
+
+def test_latencies_are_said_for_half_of_the_answers_and_for_95_of_100() -> None:
+    times = LatencyView(
+        window_s=300,
+        answers=52,
+        first_p50_ms=120,
+        first_p95_ms=340,
+        whole_answers=50,
+        whole_p50_ms=999,
+        whole_p95_ms=3_400,
+    )
+    timed = replace(
+        DEPLOYMENT, latency=times, replicas=[replace(DEPLOYMENT.replicas[0], latency=replace(times, whole_answers=0))]
+    )
+    said = "120ms/340ms to the first token, 999ms/3.4s to the end (p50/p95 of 52 in 5m)"
+    assert dict(deployment_facts(timed))["latency"] == said
+    assert dict(deployment_facts(DEPLOYMENT))["latency"] == "no answers in the last minutes"
+    assert replica_table(timed).splitlines()[1].split()[-2:] == ["120ms/340ms", "-"]

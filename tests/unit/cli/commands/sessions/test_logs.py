@@ -46,6 +46,28 @@ def test_one_kernel_of_several_has_no_rank_unless_asked_for(server: CannedServer
     assert server.lines[1] == "GET sessions/ddp/log?follow=true&tail=5&kernel=1"
 
 
+def test_some_kernels_of_several_are_asked_for_together(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session(size=8))
+    server.streams("GET sessions/ddp/log", chunk(1, 0, "x\n"), chunk(3, 0, "y\nz\n"))
+    assert sokovan("logs", "ddp", "--kernel", "0-1,3")[1] == "[1] x\n[3] y\n[3] z\n"
+    assert server.lines[-1] == "GET sessions/ddp/log?kernel=0%2C1%2C3"
+
+
+def test_lines_with_a_text_are_found_in_any_case(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("GET sessions/ddp", session(size=2))
+    server.streams(
+        "GET sessions/ddp/log", chunk(0, 0, "Loss 1\nstep\nlo"), chunk(1, 0, "loss 2"), chunk(0, 14, "ss 3\n")
+    )
+    assert sokovan("logs", "ddp", "--search", "LOSS")[1] == "[0] Loss 1\n[0] loss 3\n[1] loss 2\n"
+    assert sokovan("logs", "ddp", "--kernel", "0", "--search", "step")[1] == "step\n"
+
+
+@pytest.mark.parametrize("text", ["3-1", "x", "1,,2", "", "0-299", "-1", "0-9999999999"])
+def test_kernels_that_are_none_or_too_many_are_a_usage_error(server: CannedServer, sokovan: Sokovan, text: str) -> None:
+    assert sokovan("logs", "ddp", f"--kernel={text}")[0] == 2
+    assert server.asked == []
+
+
 def test_who_follows_a_pending_session_is_told_so(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET sessions/ddp", pending())
     server.streams("GET sessions/ddp/log", chunk(0, 0, "x\n", end=True))

@@ -101,6 +101,15 @@ def test_of_one_kernel_the_log_is_over_with_that_kernel() -> None:
     assert follower.is_over()
 
 
+def test_of_several_kernels_the_log_is_over_with_all_of_them() -> None:
+    follower = LogFollower("ddp", LogOptions(follow=True, kernel=[2, 0, 2]).of(session(size=3)))
+    assert follower.call().query == {"follow": "true", "kernel": "2,0"}
+    follower.accept(log(2, 0, b"b", end=True))
+    assert not follower.is_over()
+    follower.accept(log(0, 0, b"b", end=True))
+    assert follower.is_over()
+
+
 def test_only_following_all_kernels_needs_their_number() -> None:
     assert LogOptions(follow=True).needs_size
     assert not LogOptions(follow=True, kernel=0).needs_size
