@@ -6,7 +6,7 @@ lost, repeated or late, and consumers read the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,29 @@ class KernelMoved(Event):
     before: KernelStatus
     after: KernelStatus
     trigger: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelsMoved(Event):
+    """Many kernels of one session changed their status in the same way, in one transaction."""
+
+    kernel_ids: tuple[KernelId, ...]
+    session_id: SessionId
+    before: KernelStatus
+    after: KernelStatus
+    trigger: str
+
+    def each(self) -> Iterator[KernelMoved]:
+        """The same as one event for each kernel."""
+        for kernel_id in self.kernel_ids:
+            yield KernelMoved(
+                at_ms=self.at_ms,
+                kernel_id=kernel_id,
+                session_id=self.session_id,
+                before=self.before,
+                after=self.after,
+                trigger=self.trigger,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +181,7 @@ KINDS: dict[str, type[Event]] = {
         SessionsSubmitted,
         VerdictsChanged,
         KernelMoved,
+        KernelsMoved,
         AgentMoved,
         DeploymentMoved,
         RouteMoved,

@@ -29,6 +29,8 @@ from sokovan.domain.slots import ResourceSlot, total
 S = TypeVar("S")
 
 DETAIL_MAX = 2_000
+# The version of a session, and of its kernels, until the first write to it.
+FIRST_VERSION = 1
 
 
 class SessionResult(StrEnum):
@@ -432,6 +434,24 @@ class HeldPort:
     port: int
     session_id: SessionId
     until_ms: int | None = None
+
+
+def new_kernels(spec: SessionSpec, submitted_ms: int) -> Iterator[KernelRecord]:
+    """The kernels of a session as they are stored first."""
+    session_id, status = spec.session_id, KernelStatus.PENDING
+    return (
+        KernelRecord(
+            one.kernel_id,
+            session_id,
+            index,
+            status,
+            FIRST_VERSION,
+            one.slots,
+            since_ms=submitted_ms,
+            history_sequence=1,
+        )
+        for index, one in enumerate(spec.kernels)
+    )
 
 
 def is_retried(status: SessionStatus, goal: Goal, cause: str | None) -> bool:

@@ -92,6 +92,12 @@ def common_columns(rows: Sequence[Sequence[Any]], names: Iterable[str], *, postg
     return frozenset(name for place, (name, values) in enumerate(columns) if place and _are_equal(values))
 
 
+def changed_places(before: Sequence[Sequence[Any]], after: Sequence[Sequence[Any]]) -> list[int]:
+    """The places at which a row differs from the same row before."""
+    columns = zip(zip(*before, strict=True), zip(*after, strict=True), strict=True)
+    return [place for place, (old, new) in enumerate(columns) if old != new]
+
+
 def _are_equal(values: Sequence[Any]) -> bool:
     return values.count(values[0]) == len(values)
 

@@ -12,6 +12,7 @@ from sokovan.domain.events import (
     DeploymentScaled,
     Event,
     KernelMoved,
+    KernelsMoved,
     NoticeIssued,
     ReplicaMoved,
     RolloutMoved,
@@ -52,6 +53,13 @@ def event_view(event: Event) -> EventView:
     )  # fmt: skip
 
 
+def event_views(event: Event) -> list[EventView]:
+    """The wire views of an event: of many kernels, one for each."""
+    if isinstance(event, KernelsMoved):
+        return [event_view(one) for one in event.each()]
+    return [event_view(event)]
+
+
 def submitted_event(sessions: Sequence[SessionRecord], now_ms: int) -> SessionsSubmitted:
     """The event of new sessions of one owner; an array is given by its first."""
     count = sum(1 if one.spec.array is None else one.spec.array.size for one in sessions)
@@ -67,7 +75,7 @@ def session_of(event: Event) -> SessionId | None:
     """The session of an event; of several with the same owner, the first."""
     if isinstance(event, SessionsSubmitted):
         return next(iter(event.session_ids), None)
-    return event.session_id if isinstance(event, SessionMoved | KernelMoved) else None
+    return event.session_id if isinstance(event, SessionMoved | KernelMoved | KernelsMoved) else None
 
 
 def sessions_of(event: Event) -> tuple[SessionId, ...]:

@@ -16,7 +16,7 @@ from sokovan.api.errors import StreamsFull
 from sokovan.api.mapping.events import sessions_of, submitted_event
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming.event_memory import RecentEvents
-from sokovan.domain.events import Event, KernelMoved, SessionsSubmitted, VerdictsChanged
+from sokovan.domain.events import Event, KernelMoved, KernelsMoved, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import SessionId
 from sokovan.domain.records import SessionRecord
 from sokovan.ports.environment import Clock, IdSource
@@ -60,7 +60,7 @@ class EventListener:
         elif self.session_id is None:
             self._events.append(event)
         self.has_events = True
-        self.is_urgent = self.is_urgent or not isinstance(event, KernelMoved)
+        self.is_urgent = self.is_urgent or not isinstance(event, KernelMoved | KernelsMoved)
         self.woken.set()
 
     def put_reasons(self, event: VerdictsChanged, number: int = 0) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from sokovan.domain.events import Event, VerdictsChanged
+from sokovan.domain.events import Event, KernelsMoved, VerdictsChanged
 
-# Sessions that kept events name at most: one event may name thousands.
+# Sessions and kernels that kept events name at most: one event may name thousands.
 NAMED_MAX = 50_000
 _SEPARATOR = "."
 
@@ -54,4 +54,6 @@ class RecentEvents:
 
 
 def _names(event: Event) -> int:
+    if isinstance(event, KernelsMoved):
+        return len(event.kernel_ids)
     return len(event.session_ids) if isinstance(event, VerdictsChanged) else 0

@@ -6,7 +6,7 @@ A session's status is a total function of its intent and of its kernels' statuse
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 
@@ -162,6 +162,16 @@ def deciding_statuses(kernels: Iterable[tuple[KernelStatus, bool]]) -> tuple[Ker
     return tuple(
         KernelStatus.PENDING if alone and status is KernelStatus.TERMINATING else status for status, alone in known
     )
+
+
+def deciding_counts(kernels: Mapping[tuple[KernelStatus, bool], int]) -> Counter[KernelStatus]:
+    """Like `deciding_statuses`, of kernels that are only counted: a large session has thousands."""
+    some_alone = any(alone for _, alone in kernels) and any(status in KERNEL_ALIVE for status, _ in kernels)
+    counts = Counter[KernelStatus]()
+    for (status, alone), count in kernels.items():
+        waits = some_alone and alone and status is KernelStatus.TERMINATING
+        counts[KernelStatus.PENDING if waits else status] += count
+    return counts
 
 
 # Several triggers lead to TERMINATING; which one it was follows from what happened to the kernel.

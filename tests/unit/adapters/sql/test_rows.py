@@ -8,7 +8,17 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from sokovan.adapters.sql.rows import FLAG, MANY, TEXT, WHOLE, OccasionalColumns, Rows, common_columns, packed_rows
+from sokovan.adapters.sql.rows import (
+    FLAG,
+    MANY,
+    TEXT,
+    WHOLE,
+    OccasionalColumns,
+    Rows,
+    changed_places,
+    common_columns,
+    packed_rows,
+)
 from sokovan.adapters.sql.schema.tables import KERNELS
 from sokovan.testing.stored_cluster import StoredCluster
 from tests.unit.adapters.sql.dialects import POSTGRESQL, SQLITE
@@ -54,6 +64,13 @@ def test_rows_written_together_get_the_columns_that_any_of_them_changes() -> Non
     assert columns.changed([(stored, kept), (stored, ended)]) == ("ended", "result")
     assert columns.chosen([kept, ended], ("ended",)) == [("a", None), ("b", 9)]
     assert columns.chosen([kept, ended], ("cause", "ended", "result")) == [kept, ended]
+
+
+def test_the_places_at_which_any_row_differs_are_found() -> None:
+    before = [(1, "a", None, True), (2, "a", None, True)]
+    assert changed_places(before, [(1, "a", None, True), (2, "a", None, True)]) == []
+    assert changed_places(before, [(1, "b", None, True), (2, "a", 5, True)]) == [1, 2]
+    assert changed_places([], []) == []
 
 
 def test_only_many_rows_on_sqlite_have_columns_in_common() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sokovan.api.mapping.events import NAMED_MAX, event_view, session_of, sessions_of, submitted_event
+from sokovan.api.mapping.events import NAMED_MAX, event_view, event_views, session_of, sessions_of, submitted_event
 from sokovan.domain.arrays import read_array
 from sokovan.domain.events import (
     KINDS,
@@ -14,6 +14,7 @@ from sokovan.domain.events import (
     DeploymentScaled,
     Event,
     KernelMoved,
+    KernelsMoved,
     NoticeIssued,
     ReplicaMoved,
     RolloutMoved,
@@ -128,7 +129,26 @@ def test_an_event_about_many_sessions_counts_all_and_names_the_first() -> None:
 
 
 def test_every_kind_of_event_has_a_view() -> None:
-    assert {type(event) for event, _ in VIEWS} == set(KINDS.values())
+    assert {type(event) for event, _ in VIEWS} | {KernelsMoved} == set(KINDS.values())
+
+
+def test_an_event_of_many_kernels_has_a_view_of_each() -> None:
+    event = KernelsMoved(
+        at_ms=0,
+        kernel_ids=(KernelId("k1"), KernelId("k2")),
+        session_id=SessionId("s"),
+        before=_K.CREATING,
+        after=_K.RUNNING,
+        trigger="started",
+    )
+    views = event_views(event)
+    assert [(one.object, one.id, one.before, one.after, one.trigger) for one in views] == [
+        ("kernel", "k1", "creating", "running", "started"),
+        ("kernel", "k2", "creating", "running", "started"),
+    ]
+    assert (session_of(event), sessions_of(event)) == ("s", ("s",))
+    single = VIEWS[1][0]
+    assert event_views(single) == [event_view(single)]
 
 
 def test_only_sessions_and_their_kernels_are_about_a_session() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from sokovan.api.streaming import event_memory
 from sokovan.api.streaming.event_memory import RecentEvents
-from sokovan.domain.events import AgentEnrolled, Event, VerdictsChanged
-from sokovan.domain.ids import AgentId, SessionId
+from sokovan.domain.events import AgentEnrolled, Event, KernelsMoved, VerdictsChanged
+from sokovan.domain.ids import AgentId, KernelId, SessionId
+from sokovan.domain.lifecycle.kernel import KernelStatus
 
 
 def enrolled(number: int) -> Event:
@@ -46,5 +47,23 @@ def test_events_that_name_many_sessions_do_not_fill_the_memory(monkeypatch: pyte
     sessions = tuple(map(SessionId, "abc"))
     for code in ("HELD", "NEVER_FITS"):
         recent.add(VerdictsChanged(at_ms=0, session_ids=sessions, code=code))
+    assert recent.since(recent.place(0)) is None
+    assert len(recent.since(recent.place(1)) or ()) == 1
+
+
+def test_events_that_name_many_kernels_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_memory, "NAMED_MAX", 5)
+    recent = RecentEvents("p", most=100)
+    for session in "ab":
+        recent.add(
+            KernelsMoved(
+                at_ms=0,
+                kernel_ids=tuple(map(KernelId, "klm")),
+                session_id=SessionId(session),
+                before=KernelStatus.CREATING,
+                after=KernelStatus.RUNNING,
+                trigger="started",
+            )
+        )
     assert recent.since(recent.place(0)) is None
     assert len(recent.since(recent.place(1)) or ()) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from sokovan.domain.lifecycle.session import (
     SessionIntent,
     SessionStatus,
     SessionTrigger,
+    deciding_counts,
     deciding_statuses,
     session_status,
 )
@@ -204,5 +207,14 @@ def test_an_intent_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
     ],
 )
 def test_a_kernel_that_ends_alone_does_not_end_its_session(kernels: str, expected: str) -> None:
-    flagged = ((KernelStatus(one.rstrip("*")), one.endswith("*")) for one in kernels.split())
+    flagged = [(KernelStatus(one.rstrip("*")), one.endswith("*")) for one in kernels.split()]
     assert session_status(SessionIntent(Goal.RUN, 1), deciding_statuses(flagged)) == expected
+
+
+@pytest.mark.parametrize("goal", Goal)
+def test_kernels_that_are_counted_decide_as_they_do_one_by_one(goal: Goal) -> None:
+    states = [(status, alone) for status in KernelStatus for alone in (False, True)]
+    for kernels in combinations_with_replacement(states, 3):
+        counts, intent = deciding_counts(Counter(kernels)), SessionIntent(goal, 2)
+        assert counts == Counter(deciding_statuses(kernels))
+        assert session_status(intent, counts) is session_status(intent, deciding_statuses(kernels))

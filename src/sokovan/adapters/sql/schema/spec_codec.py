@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from functools import lru_cache
+from threading import Lock
 from typing import Any, get_type_hints
 
 import msgspec
@@ -36,9 +38,15 @@ def spec_text(spec: SessionSpec) -> str:
     return SPEC_ENCODER.encode(spec).decode()
 
 
+def remember_spec(text: str, spec: SessionSpec) -> None:
+    """Keep a spec that is stored as this text, if it is large: it is read soon."""
+    if len(text) > SMALL_TEXT:
+        _LARGE.put(text, spec)
+
+
 def spec_of(text: str) -> SessionSpec:
     """Decode a stored spec; cached, because sessions are read many times."""
-    return _decoded_cached(text) if len(text) <= SMALL_TEXT else _large_cached(text)
+    return _decoded_cached(text) if len(text) <= SMALL_TEXT else _LARGE.get(text)
 
 
 def _decoded(text: str) -> SessionSpec:
@@ -90,4 +98,32 @@ _STORED_DECODER = msgspec.json.Decoder(
 SMALL_TEXT = 4_096
 _decoded_cached = lru_cache(maxsize=4_096)(_decoded)
 # Large specs take much memory; the few of sessions that change now are read again and again.
-_large_cached = lru_cache(maxsize=8)(_decoded_large)
+LARGE_KEPT_MAX = 8
+
+
+class LargeSpecs:
+    """The last few large specs, by their texts. Threads share them: specs never change."""
+
+    def __init__(self, most: int = LARGE_KEPT_MAX) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known: OrderedDict[str, SessionSpec] = OrderedDict()
+
+    def get(self, text: str) -> SessionSpec:
+        """The spec of a text. Raises InvalidDocument."""
+        with self._lock:
+            known = self._known.get(text)
+        found = _decoded_large(text) if known is None else known
+        self.put(text, found)
+        return found
+
+    def put(self, text: str, spec: SessionSpec) -> None:
+        """Remember a spec, and forget the one that was used least recently."""
+        with self._lock:
+            self._known[text] = spec
+            self._known.move_to_end(text)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+
+_LARGE = LargeSpecs()

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from sokovan.api.access.authentication import AuthenticatedPrincipal, principal_of
 from sokovan.api.access.lookup import read_summary
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.events import event_view, missed_view
+from sokovan.api.mapping.events import event_view, event_views, missed_view
 from sokovan.api.operations import EVENT_STREAM, ApiOperation
 from sokovan.api.routes.parameters import Ref
 from sokovan.api.streaming.event_hub import EventListener
@@ -35,8 +35,9 @@ _PAUSE_MAX_S = 2.0
 _REASONS_EVERY_MS = 1_000
 # Encoded events that are kept for other streams.
 _CHANGES_KEPT = 2_000
-# Events that are sent together: sending costs far more than an event.
+# Events that are sent together, and their bytes from which on no more are: sending costs far more than an event.
 _SENT_TOGETHER = 100
+_SENT_BYTES = 65_536
 
 
 class WatchRoutes:
@@ -138,11 +139,19 @@ def _place(place: str) -> bytes:
 
 def _joined(blocks: Sequence[bytes]) -> Iterator[bytes]:
     """The blocks in few parts, so that streams that are woken together do not hold up the others."""
-    for start in range(0, len(blocks), _SENT_TOGETHER):
-        yield b"".join(blocks[start : start + _SENT_TOGETHER])
+    part: list[bytes] = []
+    size = 0
+    for block in blocks:
+        part.append(block)
+        size += len(block)
+        if len(part) == _SENT_TOGETHER or size >= _SENT_BYTES:
+            yield b"".join(part)
+            part, size = [], 0
+    if part:
+        yield b"".join(part)
 
 
 @lru_cache(maxsize=_CHANGES_KEPT)
 def _change(event: Event) -> bytes:
     """An event as it is sent; encoded once for all streams, which get it at about the same time."""
-    return sse("change", event_view(event))
+    return b"".join([sse("change", view) for view in event_views(event)])

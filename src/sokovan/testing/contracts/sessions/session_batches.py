@@ -17,7 +17,7 @@ from sokovan.domain.errors import (
     ObjectNotFound,
     SokovanError,
 )
-from sokovan.domain.events import KernelMoved, SessionMoved
+from sokovan.domain.events import KernelMoved, KernelsMoved, SessionMoved
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SessionStatus
@@ -175,6 +175,21 @@ async def each_move_is_published_once(cluster: StoredCluster) -> None:
         "other kernels were published",
     )
     expect(follows == sorted(one.session_id for one in sessions), "other sessions were published")
+
+
+async def kernels_that_move_alike_are_published_together(cluster: StoredCluster) -> None:
+    """Each once, in few events."""
+    session = await placed(cluster, kernels=250)
+    await published(cluster)
+    await moved_many(cluster, moves_of([session], KernelTrigger.IMAGE_READY))
+    events = [event for event in await published(cluster) if isinstance(event, KernelMoved | KernelsMoved)]
+    named = [
+        kernel
+        for event in events
+        for kernel in ([event.kernel_id] if isinstance(event, KernelMoved) else event.kernel_ids)
+    ]
+    expect(sorted(named) == sorted(one.kernel_id for one in session.kernels), "other kernels were published")
+    expect(len(events) <= 3, f"250 kernels are {len(events)} events")
 
 
 async def a_concurrently_changed_session_is_skipped(cluster: StoredCluster) -> None:
@@ -394,6 +409,7 @@ CHECKS: tuple[Check, ...] = (
     steps_at_once_are_as_if_one_after_the_other,
     a_stale_session_takes_none_of_several_steps,
     each_move_is_published_once,
+    kernels_that_move_alike_are_published_together,
     a_concurrently_changed_session_is_skipped,
     missing_sessions_and_kernels_are_skipped,
     an_illegal_move_among_many_moves_nothing,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sokovan.adapters.sql.schema.spec_codec import SMALL_TEXT, spec_of, spec_text
+from sokovan.adapters.sql.schema.spec_codec import SMALL_TEXT, LargeSpecs, remember_spec, spec_of, spec_text
 from sokovan.domain.plain_values import InvalidDocument
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
@@ -45,3 +45,22 @@ def test_a_large_spec_that_is_invalid_is_refused_with_its_problem(change: str) -
         plain["kernels"][7][change] = "no name" if change == "kernel_id" else {"cpu": -1}
     with pytest.raises(InvalidDocument):
         spec_of(msgspec.json.encode(plain).decode())
+
+
+def test_the_last_large_specs_are_remembered_and_no_others() -> None:
+    texts = [spec_text(replace(large(), name=f"n{number}")) for number in range(3)]
+    kept = LargeSpecs(2)
+    first, second = kept.get(texts[0]), kept.get(texts[1])
+    assert kept.get(texts[0]) is first
+    kept.put(texts[2], large())
+    assert kept.get(texts[0]) is first
+    assert kept.get(texts[1]) is not second
+    assert kept.get(texts[1]) == second
+
+
+def test_a_large_spec_that_was_stored_is_not_decoded_and_a_small_one_is() -> None:
+    many, one = replace(large(), name="remembered"), session_spec("remembered")
+    for spec in (many, one):
+        remember_spec(spec_text(spec), spec)
+    assert spec_of(spec_text(many)) is many
+    assert spec_of(spec_text(one)) is not one

@@ -13,7 +13,7 @@ import pytest_asyncio
 from sokovan.adapters.local.clock import SystemClock
 from sokovan.api.routes.streams import watching
 from sokovan.api.streaming import session_watch
-from sokovan.domain.events import AgentEnrolled, KernelMoved
+from sokovan.domain.events import AgentEnrolled, KernelMoved, KernelsMoved
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName, SessionId
 from sokovan.domain.lifecycle.kernel import FreeProof, KernelStatus, KernelTrigger
 from sokovan.orchestrator.batch_writer import BatchWriter
@@ -289,6 +289,29 @@ async def test_events_that_come_together_are_sent_together(api: ApiHarness) -> N
         await api.bus.publish([enrolled(name) for name in names])
         assert [name for _, name, _ in await happenings(stream, len(names))] == names
         assert stream.parts == before + 1
+
+
+async def test_an_event_of_many_kernels_is_sent_as_one_of_each_to_who_may_see_them(api: ApiHarness) -> None:
+    await api.submit("gang", NORTH)
+    session = (await api.cluster.session("gang")).session_id
+    await api.flush()
+    many = KernelsMoved(
+        at_ms=0,
+        kernel_ids=tuple(KernelId(f"k{number}") for number in range(30)),
+        session_id=session,
+        before=KernelStatus.CREATING,
+        after=KernelStatus.RUNNING,
+        trigger="started",
+    )
+    async with api.stream("/events", user=NORTH) as north, api.stream("/events", user=SOUTH) as south:
+        for stream in (north, south):
+            await connected(stream)
+        before = north.parts
+        await api.bus.publish([many, enrolled("d1")])
+        expected = [*(("kernel", f"k{number}", "running") for number in range(30)), ("agent", "d1", "alive")]
+        assert await happenings(north, 31) == expected
+        assert north.parts == before + 1
+        assert await happenings(south, 1) == [("agent", "d1", "alive")]
 
 
 async def test_a_stream_is_resumed_after_the_last_event_of_the_one_before(api: ApiHarness) -> None:

@@ -18,6 +18,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
 )
 from sokovan.adapters.sql.repositories.sessions.session_summaries import sizes, texts
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, Rows, common_columns
+from sokovan.adapters.sql.schema.spec_codec import remember_spec
 from sokovan.adapters.sql.schema.tables import (
     ARRAY_DEPENDENCIES,
     ARRAYS,
@@ -34,7 +35,7 @@ from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.session import SESSION, Goal
 from sokovan.domain.lifecycle.transition_table import TransitionTable
-from sokovan.domain.records import Change, KernelRecord, SessionRecord
+from sokovan.domain.records import FIRST_VERSION, Change, SessionRecord, new_kernels
 from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
 
@@ -301,14 +302,15 @@ def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.Hist
 
 
 def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:
-    spec = new.spec
+    spec, written = new.spec, texts(new.spec)
+    remember_spec(written["body"], spec)
     transaction.enqueued += 1
     return {
         "session_id": spec.session_id,
         "name": spec.name,
         "place": transaction.number * PLACES_PER_UNIT + transaction.enqueued,
         "status": SESSION.initial.value,
-        "version": 1,
+        "version": FIRST_VERSION,
         "history_sequence": 1,
         "goal": int(Goal.RUN),
         "session_type": spec.session_type.value,
@@ -323,7 +325,7 @@ def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:
         "since_ms": transaction.now_ms,
         "stamp": transaction.stamp,
         "array_id": None if spec.array is None else spec.array.array_id,
-        **texts(spec),
+        **written,
         **sizes(spec),
         "sealed": new.sealed,
     }
@@ -336,7 +338,7 @@ def _kernel_rows(spec: SessionSpec, transaction: Transaction) -> list[dict[str, 
             "session_id": spec.session_id,
             "index": index,
             "status": KERNEL.initial.value,
-            "version": 1,
+            "version": FIRST_VERSION,
             "history_sequence": 1,
             "attempt": 1,
             "since_ms": transaction.now_ms,
@@ -358,15 +360,10 @@ def _record(spec: SessionSpec, row: dict[str, Any]) -> SessionRecord:
         session_id=spec.session_id,
         spec=spec,
         status=SESSION.initial,
-        version=1,
+        version=FIRST_VERSION,
         goal=Goal.RUN,
         submitted_ms=now_ms,
-        kernels=tuple(
-            KernelRecord(
-                one.kernel_id, spec.session_id, index, KERNEL.initial, 1, one.slots, since_ms=now_ms, history_sequence=1
-            )
-            for index, one in enumerate(spec.kernels)
-        ),
+        kernels=tuple(new_kernels(spec, now_ms)),
         place=row["place"],
         since_ms=now_ms,
         sealed=row["sealed"],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -24,10 +26,19 @@ from sokovan.domain.lifecycle.session import (
     Goal,
     SessionIntent,
     SessionStatus,
+    deciding_counts,
     deciding_statuses,
     session_status,
 )
-from sokovan.domain.records import FailedStart, KernelRecord, SessionRecord, SessionResult, is_retried
+from sokovan.domain.records import (
+    FIRST_VERSION,
+    FailedStart,
+    KernelRecord,
+    SessionRecord,
+    SessionResult,
+    is_retried,
+    new_kernels,
+)
 from sokovan.domain.session import SessionSpec
 from sokovan.domain.slots import ResourceSlot
 
@@ -48,6 +59,7 @@ _STATE_COLUMNS = [
 NO_PORTS = "{}"
 # Faster than calling the enumeration, for each of the kernels of large sessions.
 _STATUSES = {status.value: status for status in KernelStatus}
+_STATUS, _FOLLOW_UP = attrgetter("status"), attrgetter("follow_up")
 _ENDS = SESSION.terminal | {SessionStatus.TERMINATING}
 # Above every index of a kernel.
 INDEX_END = 2**31 - 1
@@ -55,12 +67,18 @@ INDEX_END = 2**31 - 1
 _CHUNK = 256
 
 
+# Attributes of a kernel's row that most moves leave as they are.
+OCCASIONAL = attrgetter(
+    "agent_id", "incarnation", "sent", "rank", "exit_code", "devices_text", "host_ports_text", "attempt", "follow_up"
+)
+
+
 @dataclass(slots=True)
 class KernelRow:
     """Mutable state of a kernel within a transaction; its session is locked.
 
     What only the allocator needs (`architecture`, `require_text`, `ports_text`) is empty if
-    the kernel was taken from a record.
+    the kernel was taken from a record. `stored` are the values that it began with, of `OCCASIONAL`.
     """
 
     kernel_id: KernelId
@@ -82,6 +100,7 @@ class KernelRow:
     follow_up: FollowUp | None = None
     ports_text: str = NO_PORTS
     host_ports_text: str = NO_PORTS
+    stored: tuple[Any, ...] = ()
 
     @property
     def slots(self) -> ResourceSlot:
@@ -99,7 +118,7 @@ class SessionRow:
     """Mutable state of a locked session within a transaction, with its kernels.
 
     With `record`, which was read before and is current, `kernels` are only those that the
-    transaction changes, and `others` the statuses of the rest: whether each ends alone.
+    transaction changes, and `others` counts the rest by status, and whether they end alone.
     `checkpoint` is the last one that it reported; with `is_done` it does not wait again.
     """
 
@@ -116,7 +135,7 @@ class SessionRow:
     checkpoint: Checkpoint | None = None
     is_done: bool = False
     record: SessionRecord | None = None
-    others: list[tuple[KernelStatus, bool]] = field(default_factory=list)
+    others: Counter[tuple[KernelStatus, bool]] = field(default_factory=Counter)
 
     def take(self, record: SessionRecord, wanted: Collection[str] | None) -> None:
         """Use a record of the current version instead of reading the kernels.
@@ -130,7 +149,10 @@ class SessionRow:
         if self.is_retried:  # all of its kernels are ranked anew
             wanted = frozenset(one.kernel_id for one in record.kernels)
         self.kernels = {one.kernel_id: _row_of(one) for one in record.kernels if one.kernel_id in wanted}
-        self.others = [(one.status, one.follow_up is not None) for one in record.kernels if one.kernel_id not in wanted]
+        if len(self.kernels) < len(record.kernels):
+            self.others = _tally(record.kernels)
+            self.others.subtract(_states_of(self.kernels.values()))
+            self.others = +self.others  # without those that are no others
 
     @property
     def is_retried(self) -> bool:
@@ -147,17 +169,30 @@ class SessionRow:
         return any(status in HOLDS_SLOTS for status, _ in self.statuses())
 
     def statuses(self) -> Iterator[tuple[KernelStatus, bool]]:
-        """The current status of every kernel, and whether it ends alone."""
-        return chain(((one.status, one.follow_up is not None) for one in self.kernels.values()), self.others)
+        """The statuses that kernels have now, and whether such a kernel ends alone."""
+        return chain(_states_of(self.kernels.values()), self.others)
 
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the current kernel statuses."""
-        statuses = deciding_statuses(self.statuses())
-        derive = _derived_cached if len(statuses) <= _SMALL else _derived
-        return derive(self.goal, self.row.required, statuses)
+        if not self.others and len(self.kernels) <= _SMALL:
+            return _derived_cached(self.goal, self.row.required, deciding_statuses(self.statuses()))
+        states = Counter(_states_of(self.kernels.values()))
+        states.update(self.others)
+        return _derived(self.goal, self.row.required, deciding_counts(states))
 
 
-def _derived(goal: Goal, required: int, statuses: tuple[KernelStatus, ...]) -> SessionStatus:
+def _states_of(kernels: Iterable[KernelRow]) -> Iterator[tuple[KernelStatus, bool]]:
+    return ((one.status, one.follow_up is not None) for one in kernels)
+
+
+def _tally(kernels: Sequence[KernelRecord]) -> Counter[tuple[KernelStatus, bool]]:
+    """How many kernels have which status, and end alone: each slice of a large session counts all of it."""
+    if any(map(_FOLLOW_UP, kernels)):
+        return Counter((one.status, one.follow_up is not None) for one in kernels)
+    return Counter({(status, False): count for status, count in Counter(map(_STATUS, kernels)).items()})
+
+
+def _derived(goal: Goal, required: int, statuses: Iterable[KernelStatus]) -> SessionStatus:
     return session_status(SessionIntent(goal=goal, required=required), statuses)
 
 
@@ -190,6 +225,8 @@ async def lock_sessions(
             unread.append(state.session_id)
     for row in await transaction.fetch(kernels, bound_ids(transaction, unread)) if unread else ():
         states[row.session_id].kernels[row.kernel_id] = _kernel_state(row)
+    for kernel in [kernel for state in states.values() for kernel in state.kernels.values()]:
+        kernel.stored = OCCASIONAL(kernel)
     return states
 
 
@@ -215,15 +252,20 @@ async def read_records(
     """The records of the sessions that a statement selects, in its order."""
     rows = await transaction.fetch(statement, parameters)
     found: dict[str, list[KernelRecord]] = {row.session_id: [] for row in rows}
-    bound = {**bound_ids(transaction, list(found)), "kernels_max": INDEX_END}
-    kernels = await transaction.fetch(kernels_of(transaction.postgresql), bound)
+    # The kernels of a session that was never written are as they were inserted.
+    written = [row.session_id for row in rows if row.version > FIRST_VERSION]
+    bound = {**bound_ids(transaction, written), "kernels_max": INDEX_END}
+    kernels = await transaction.fetch(kernels_of(transaction.postgresql), bound) if written else ()
     for start in range(0, len(kernels), _CHUNK):
         for row in kernels[start : start + _CHUNK]:
             found[row.session_id].append(kernel_record(row))
         await _yield_after(start + _CHUNK < len(kernels))
     records: list[SessionRecord] = []
     for row in rows:
-        records.append(_session_record(row, found[row.session_id]))
+        spec = spec_of(row.body)
+        if row.version == FIRST_VERSION:
+            found[row.session_id] += new_kernels(spec, row.submitted_ms)
+        records.append(_session_record(row, spec, found[row.session_id]))
         await _yield_after(len(row.body) > SMALL_TEXT)
     return records
 
@@ -432,10 +474,10 @@ def _kernel_state(row: Row[Any]) -> KernelRow:
     )
 
 
-def _session_record(row: Row[Any], kernels: Sequence[KernelRecord]) -> SessionRecord:
+def _session_record(row: Row[Any], spec: SessionSpec, kernels: Sequence[KernelRecord]) -> SessionRecord:
     return SessionRecord(
         session_id=SessionId(row.session_id),
-        spec=spec_of(row.body),
+        spec=spec,
         status=SessionStatus(row.status),
         version=row.version,
         goal=Goal(row.goal),

@@ -16,9 +16,11 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
+from sokovan.adapters.sql.repositories.sessions.moved_events import MovedEvents
 from sokovan.adapters.sql.repositories.sessions.receipts import Checkpoint, evictions_text
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
+    OCCASIONAL,
     KernelRow,
     SessionRow,
     chosen_by_id,
@@ -27,11 +29,11 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     read_records,
     record_of,
 )
-from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, OccasionalColumns, Rows, common_columns
+from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, OccasionalColumns, Rows, changed_places, common_columns
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
-from sokovan.domain.events import Event, KernelMoved, SessionMoved
+from sokovan.domain.events import SessionMoved
 from sokovan.domain.ids import AgentId, KernelId
 from sokovan.domain.lifecycle.kernel import KERNEL, FollowUp, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus, SessionTrigger, following_trigger
@@ -63,10 +65,11 @@ _RETRIES = frozenset(
     }
 )
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
-_KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {
-    "status": TEXT, "history_sequence": WHOLE, "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG,
-    "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT, "host_ports": TEXT, "since_ms": WHOLE, "attempt": WHOLE,
-    "follow_up": TEXT,
+_KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {"status": TEXT, "history_sequence": WHOLE, "since_ms": WHOLE}
+# In the order of `OCCASIONAL`, and written only if a kernel of the transaction changes them.
+_OCCASIONAL_OF_KERNELS: dict[str, TypeEngine[Any]] = {
+    "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG, "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT,
+    "host_ports": TEXT, "attempt": WHOLE, "follow_up": TEXT,
 }  # fmt: skip
 _SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "since_ms": WHOLE,
@@ -76,6 +79,7 @@ _OCCASIONAL_COLUMNS: dict[str, TypeEngine[Any]] = {
     "scheduled_ms": WHOLE, "ended_ms": WHOLE, "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT,
     "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT, "checkpoint_ms": WHOLE,
 }  # fmt: skip
+_OCCASIONAL_NAMES = tuple(_OCCASIONAL_OF_KERNELS)
 _OCCASIONAL_FROM = 2 + len(_SESSION_COLUMNS)  # after the id and the expected version
 _OCCASIONAL = OccasionalColumns(_OCCASIONAL_COLUMNS, first=_OCCASIONAL_FROM)
 
@@ -112,8 +116,11 @@ class Transitions:
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
     _group_domains: dict[str, str] = field(default_factory=dict)
-    _events: list[Event] = field(default_factory=list)
+    _events: MovedEvents = field(init=False)
     _written: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._events = MovedEvents(self.transaction.now_ms)
 
     def move_kernel(self, session: SessionRow, kernel: KernelRow, trigger: KernelTrigger) -> None:
         """Move one kernel. Raises IllegalTransition, ForbiddenCause."""
@@ -127,16 +134,7 @@ class Transitions:
         self._history_part().kernels.append(
             history.HistoryRow(kernel.kernel_id, kernel.history_sequence, before, after, trigger)
         )
-        self._events.append(
-            KernelMoved(
-                at_ms=self.transaction.now_ms,
-                kernel_id=kernel.kernel_id,
-                session_id=session.session_id,
-                before=before,
-                after=after,
-                trigger=trigger,
-            )
-        )
+        self._events.add_kernel(session.session_id, kernel.kernel_id, before=before, after=after, trigger=trigger)
 
     def requeue_kernel(self, session: SessionRow, kernel: KernelRow) -> None:
         """Let the next attempt of a kernel wait; its slots are freed with a proof."""
@@ -192,9 +190,12 @@ class Transitions:
             session.failed_starts = [*session.failed_starts, failed][-_FAILED_STARTS_MAX:]
 
     def _history_part(self) -> HistoryPart:
-        if not self._history or self._history[-1].change != self.change:
-            self._history.append(HistoryPart(self.change, [], []))
-        return self._history[-1]
+        last = self._history[-1] if self._history else None
+        # Most of many moves in a row have the same reason.
+        if last is None or (last.change is not self.change and last.change != self.change):
+            last = HistoryPart(self.change, [], [])
+            self._history.append(last)
+        return last
 
     def _touch_kernel(self, kernel: KernelRow) -> None:
         if kernel.kernel_id not in self._kernels:
@@ -246,7 +247,7 @@ class Transitions:
         self._history_part().sessions.append(
             history.HistoryRow(session.session_id, session.history_sequence, before, after, session_trigger)
         )
-        self._events.append(
+        self._events.add(
             SessionMoved(
                 at_ms=self.transaction.now_ms,
                 session_id=session.session_id,
@@ -264,22 +265,22 @@ class Transitions:
         await self._write_kernels()
         await self._write_sessions()
         # Added after the writes, so that a failed block publishes no events.
-        self.transaction.events.extend(self._events)
+        self.transaction.events.extend(self._events.events())
 
     async def _write_kernels(self) -> None:
         if not self._kernels:
             return
-        postgresql = self.transaction.postgresql
+        postgresql, kernels = self.transaction.postgresql, self._kernels.values()
+        before, after = [one.stored for one, _ in kernels], [OCCASIONAL(one) for one, _ in kernels]
+        places = changed_places(before, after)
+        chosen = [tuple([values[place] for place in places]) for values in after]
         values = [
-            (
-                kernel.kernel_id, version, kernel.status, kernel.history_sequence, kernel.agent_id,
-                kernel.incarnation, kernel.sent, kernel.rank, kernel.exit_code, kernel.devices_text,
-                kernel.host_ports_text, kernel.since_ms, kernel.attempt, kernel.follow_up,
-            )
-            for kernel, version in self._kernels.values()
-        ]  # fmt: skip
-        common = common_columns(values, ("id", "expected", *_KERNEL_COLUMNS), postgresql=postgresql)
-        statement, rows = _update_kernels(postgresql, common)
+            (one.kernel_id, version, one.status, one.history_sequence, one.since_ms, *more)
+            for (one, version), more in zip(kernels, chosen, strict=True)
+        ]
+        occasional = tuple([_OCCASIONAL_NAMES[place] for place in places])
+        common = common_columns(values, ("id", "expected", *_KERNEL_COLUMNS, *occasional), postgresql=postgresql)
+        statement, rows = _update_kernels(postgresql, occasional, common)
         _all_written("kernel", values, await self.transaction.execute(statement, rows.bind(values)))
 
     async def _write_sessions(self) -> None:
@@ -427,11 +428,16 @@ def _all_written(what: str, values: Sequence[tuple[Any, ...]], written: int) -> 
 
 
 @cache
-def _update_kernels(postgresql: bool, common: frozenset[str]) -> tuple[sa.Update, Rows]:  # noqa: FBT001  # a key of the cache
-    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **_KERNEL_COLUMNS}, postgresql=postgresql, common=common)
+def _update_kernels(
+    postgresql: bool,  # noqa: FBT001  # a key of the cache
+    occasional: tuple[str, ...],
+    common: frozenset[str],
+) -> tuple[sa.Update, Rows]:
+    columns = {**_KERNEL_COLUMNS, **{name: _OCCASIONAL_OF_KERNELS[name] for name in occasional}}
+    rows = Rows("moved", {"id": TEXT, "expected": WHOLE, **columns}, postgresql=postgresql, common=common)
     statement = (
         sa.update(KERNELS)
-        .values({**{name: rows.c[name] for name in _KERNEL_COLUMNS}, "version": KERNELS.c.version + 1})
+        .values({**{name: rows.c[name] for name in columns}, "version": KERNELS.c.version + 1})
         .where(KERNELS.c.kernel_id == rows.c.id, KERNELS.c.version == rows.c.expected)
     )
     return statement, rows

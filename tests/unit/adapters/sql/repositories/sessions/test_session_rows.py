@@ -5,24 +5,29 @@ from types import MappingProxyType
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
+    SessionRow,
     devices_of,
     lock_sessions,
+    read_kernels,
     record_of,
     slots_of,
     slots_text,
 )
 from sokovan.adapters.sql.schema.spec_codec import spec_of, spec_text
+from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
 from sokovan.domain.ids import AgentId, SessionId
-from sokovan.domain.lifecycle.kernel import KernelStatus
-from sokovan.domain.lifecycle.session import Goal, SessionStatus
+from sokovan.domain.lifecycle.kernel import FollowUp, KernelStatus
+from sokovan.domain.lifecycle.session import Goal, SessionIntent, SessionStatus, deciding_statuses, session_status
 from sokovan.domain.plain_values import InvalidDocument, from_plain, to_plain
 from sokovan.domain.records import KernelRecord
 from sokovan.domain.session import Mount, SessionSpec, TopologyConstraint, TopologyMode
 from sokovan.domain.slots import ResourceSlot
 from sokovan.testing.stored_cluster import StoredCluster, session_spec
 from tests.unit.adapters.sql.cluster_rows import kernel_state, session_state
+from tests.unit.adapters.sql.statements import recorded_statements
 
 
 def test_equal_slots_have_equal_texts() -> None:
@@ -104,3 +109,50 @@ async def test_sessions_are_locked_with_their_kernels_in_order() -> None:
         assert list(states) == ["s1", "s2"]
         assert [kernel.index for kernel in states["s2"].kernels.values()] == list(range(12))
         assert states["s1"].row.required == 12
+
+
+@pytest.mark.parametrize("wanted", [[0], [0, 3], [1, 2], [0, 1, 2, 3]])
+@pytest.mark.parametrize("alone", [False, True])
+async def test_kernels_that_are_not_written_are_only_counted(wanted: list[int], *, alone: bool) -> None:
+    """The session has the status that it has with all of its kernels."""
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50})
+        await cluster.submit("s", kernels=4)
+        await cluster.place("s", *["a1"] * 4)
+        record = await cluster.start("s")
+        ending = replace(
+            record.kernels[3], status=KernelStatus.TERMINATING, follow_up=FollowUp.REQUEUE if alone else None
+        )
+        record = replace(record, kernels=(*record.kernels[:3], ending))
+
+        async def work(unit: SqlUnitOfWork) -> SessionRow:
+            return (await lock_sessions(unit.transaction, ["s"]))["s"]
+
+        whole, part = await cluster.store.run_sql(work), await cluster.store.run_sql(work)
+        whole.take(record, [one.kernel_id for one in record.kernels])
+        part.take(record, [record.kernels[index].kernel_id for index in wanted])
+        assert not whole.others
+        assert len(part.kernels) + part.others.total() == 4
+        assert set(part.statuses()) == set(whole.statuses())
+        each = [(one.status, one.follow_up is not None) for one in record.kernels]
+        expected = session_status(SessionIntent(Goal.RUN, 4), deciding_statuses(each))
+        assert part.derived() is whole.derived() is expected
+        assert (expected is SessionStatus.TERMINATING) is not alone
+
+
+async def test_the_kernels_of_a_session_that_was_never_written_are_not_read() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50})
+        new = await cluster.submit("s", kernels=60, slots={"cpu": 1})
+        await cluster.submit("other")
+        await cluster.place("other", "a1")
+        with recorded_statements(cluster) as statements:
+            assert await cluster.session("s") == new
+        assert [one for one in statements if "FROM kernels" in one] == []
+        with recorded_statements(cluster) as statements:
+            await cluster.session("other")
+        assert len([one for one in statements if "FROM kernels" in one]) == 1
+        rows = await cluster.store.run_sql(
+            lambda unit: read_kernels(unit.transaction, sa.text("kernels.session_id = 's'"))
+        )
+        assert sorted(rows, key=lambda one: one.index) == list(new.kernels)

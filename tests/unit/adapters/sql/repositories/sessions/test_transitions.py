@@ -126,9 +126,9 @@ async def test_a_kernel_that_cannot_move_stops_everything() -> None:
     assert (kernel.status, kernel.version) == (KernelStatus.RUNNING, 1)
 
 
-def session_columns(statements: list[str]) -> list[set[str]]:
-    """The columns that each update of sessions sets."""
-    updates = [text.partition("SET ")[2].partition(" FROM ")[0] for text in statements if "UPDATE sessions" in text]
+def updated_columns(statements: list[str], table: str) -> list[set[str]]:
+    """The columns that each update of a table sets."""
+    updates = [text.partition("SET ")[2].partition(" FROM ")[0] for text in statements if f"UPDATE {table}" in text]
     return [{part.partition("=")[0].strip() for part in text.split(", ") if "=" in part} for text in updates]
 
 
@@ -141,7 +141,22 @@ async def test_what_a_move_does_not_change_is_not_written() -> None:
             await cluster.start("s")
             await cluster.stop("s")
         always = {"status", "version", "history_sequence", "goal", "since_ms", "stamp"}
-        placed, *started, stopped = session_columns(statements)
+        placed, *started, stopped = updated_columns(statements, "sessions")
         assert placed == always | {"scheduled_ms"}
         assert all(columns == always for columns in started)
         assert stopped == always | {"cause", "cause_detail", "result"}
+
+
+async def test_columns_of_kernels_that_no_move_changes_are_not_written() -> None:
+    async with StoredCluster.open() as cluster:
+        await cluster.agent("a1", slots={"cpu": 1_000_000, "mem": 1 << 50})
+        await cluster.submit("s", kernels=2)
+        with recorded_statements(cluster) as statements:
+            await cluster.place("s", "a1", "a1")
+            await cluster.start("s")
+            await cluster.stop("s")
+        always = {"status", "version", "history_sequence", "since_ms"}
+        placed, *started, stopped = updated_columns(statements, "kernels")
+        assert placed == always | {"agent_id", "incarnation", "rank", "host_ports"}
+        assert [columns - always for columns in started if columns != always] == [{"sent"}]
+        assert stopped == always
