@@ -120,6 +120,7 @@ export interface EvictionView {
   rule: string;
   cost: EvictionCostView | null;
   next_best: EvictionCostView | null;
+  for_booking: string;
 }
 
 /** A directory of the agent, mounted in the kernels at `target`. */

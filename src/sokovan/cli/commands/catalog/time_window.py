@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.formatting import utc_text
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment

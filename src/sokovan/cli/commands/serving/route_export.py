@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
+from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import DEFAULT_SERVER, ServerOptions
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import as_json, print_data, print_status
-from sokovan.cli.rendering import plain
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.routes import RouteExport
+from sokovan.wire.plain_codec import plain
 
 ExportFormat = Literal["haproxy", "envoy", "traefik", "json"]
 
