@@ -74,7 +74,7 @@ class KernelMoved(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelsMoved(Event):
-    """Many kernels of one session changed their status in the same way, in one transaction."""
+    """Many kernels of one session changed their status in the same way."""
 
     kernel_ids: tuple[KernelId, ...]
     session_id: SessionId

@@ -165,7 +165,7 @@ def deciding_statuses(kernels: Iterable[tuple[KernelStatus, bool]]) -> tuple[Ker
 
 
 def deciding_counts(kernels: Mapping[tuple[KernelStatus, bool], int]) -> Counter[KernelStatus]:
-    """Like `deciding_statuses`, of kernels that are only counted: a large session has thousands."""
+    """Like `deciding_statuses`, of kernels that are only counted."""
     some_alone = any(alone for _, alone in kernels) and any(status in KERNEL_ALIVE for status, _ in kernels)
     counts = Counter[KernelStatus]()
     for (status, alone), count in kernels.items():

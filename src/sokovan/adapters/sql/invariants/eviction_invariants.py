@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.invariants.violations import Check, Violations, grouped, no_row
-from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, EvictionReceipt, evictions_of
+from sokovan.adapters.sql.schema.eviction_codec import NO_EVICTIONS, EvictionReceipt, evictions_of
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger

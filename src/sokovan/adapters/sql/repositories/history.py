@@ -30,6 +30,11 @@ class HistoryRow(NamedTuple):
     trigger: str
 
 
+def first_row(object_id: str, table: TransitionTable[Any, Any]) -> HistoryRow:
+    """The row of a new object."""
+    return HistoryRow(object_id, 1, None, table.initial.value, "submitted")
+
+
 async def append(transaction: Transaction, kind: str, entries: Sequence[HistoryRow], change: Change) -> None:
     """Insert history rows, before the objects that reference them are updated."""
     if entries:

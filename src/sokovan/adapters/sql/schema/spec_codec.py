@@ -102,7 +102,7 @@ LARGE_KEPT_MAX = 8
 
 
 class LargeSpecs:
-    """The last few large specs, by their texts. Threads share them: specs never change."""
+    """The last few large specs, by their texts; threads share them."""
 
     def __init__(self, most: int = LARGE_KEPT_MAX) -> None:
         self._most = most

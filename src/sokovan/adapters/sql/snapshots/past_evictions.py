@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, EvictionReceipt, evictions_of
+from sokovan.adapters.sql.schema.eviction_codec import NO_EVICTIONS, EvictionReceipt, evictions_of
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.eviction import BOOKING_REMOVED, RECLAIM, TakerState, recent, room_back_ms

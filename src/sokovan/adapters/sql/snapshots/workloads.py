@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sokovan.adapters.sql.repositories.sessions.receipts import evictions_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import NO_PORTS, failed_starts_of, ports_of, slots_of
+from sokovan.adapters.sql.schema.eviction_codec import evictions_of
 from sokovan.domain.constraints.affinity import AffinityTerm
 from sokovan.domain.constraints.label_expression import LabelExpression
 from sokovan.domain.constraints.placement import PlacementConstraints

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sokovan.sdk.sync.client import Client
 
 DEPLOYMENT = OptionGroup("Deployment options", sort_key=10)
-# After this time without a change, the user is told what the replicas wait for.
+# After this time without a change, the command prints what the replicas wait for.
 QUIET_S = 5.0
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
 

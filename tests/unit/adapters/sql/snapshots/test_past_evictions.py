@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
-from sokovan.adapters.sql.repositories.sessions.receipts import evictions_text
+from sokovan.adapters.sql.schema.eviction_codec import evictions_text
 from sokovan.adapters.sql.snapshots.past_evictions import PastEvictions, overdue_ms
 from sokovan.domain.cluster.agent import FOREVER_MS
 from sokovan.domain.ids import SessionId

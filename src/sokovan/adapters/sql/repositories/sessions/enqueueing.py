@@ -34,7 +34,6 @@ from sokovan.domain.errors import Conflict, IdempotencyConflict, ObjectNotFound,
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.kernel import KERNEL
 from sokovan.domain.lifecycle.session import SESSION, Goal
-from sokovan.domain.lifecycle.transition_table import TransitionTable
 from sokovan.domain.records import FIRST_VERSION, Change, SessionRecord, new_kernels
 from sokovan.domain.session import SessionSpec
 from sokovan.ports.repositories.sessions import NewSession, RequestKey
@@ -256,10 +255,12 @@ async def insert(transaction: Transaction, new: Sequence[NewSession]) -> list[Se
         by_change.setdefault(one.change, []).append(one.spec)
     rows = [_session_row(one, transaction) for one in new]
     for change, some in by_change.items():
-        await history.append(transaction, SESSION.name, [_first_row(spec.session_id, SESSION) for spec in some], change)
+        await history.append(
+            transaction, SESSION.name, [history.first_row(spec.session_id, SESSION) for spec in some], change
+        )
     await transaction.execute(_INSERT_SESSIONS, rows)
     for change, some in by_change.items():
-        kernels = [_first_row(kernel.kernel_id, KERNEL) for spec in some for kernel in spec.kernels]
+        kernels = [history.first_row(kernel.kernel_id, KERNEL) for spec in some for kernel in spec.kernels]
         await history.append(transaction, KERNEL.name, kernels, change)
     await _insert_kernels(transaction, [row for spec in specs for row in _kernel_rows(spec, transaction)])
     pairs = [
@@ -295,10 +296,6 @@ def _insert_many(postgresql: bool, common: frozenset[str]) -> tuple[sa.Insert, R
     rows = Rows("kernels_of_gang", _KERNEL_COLUMNS, postgresql=postgresql, common=common)
     chosen = sa.select(*[rows.c[name] for name in _KERNEL_COLUMNS])
     return sa.insert(KERNELS).from_select(list(_KERNEL_COLUMNS), chosen), rows
-
-
-def _first_row(object_id: str, table: TransitionTable[Any, Any]) -> history.HistoryRow:
-    return history.HistoryRow(object_id, 1, None, table.initial.value, "submitted")
 
 
 def _session_row(new: NewSession, transaction: Transaction) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 
-from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS
 from sokovan.adapters.sql.repositories.sessions.session_rows import read_records
 from sokovan.adapters.sql.repositories.sessions.session_summaries import read_summaries
+from sokovan.adapters.sql.schema.eviction_codec import NO_EVICTIONS
 from sokovan.adapters.sql.schema.tables import NAMED, SESSIONS, VERDICTS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
 from sokovan.domain.arrays import is_session_name

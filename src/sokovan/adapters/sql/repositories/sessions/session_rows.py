@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -15,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
-from sokovan.adapters.sql.repositories.sessions.receipts import Checkpoint, EvictionReceipt, evictions_of
+from sokovan.adapters.sql.schema.eviction_codec import Checkpoint, EvictionReceipt, evictions_of
 from sokovan.adapters.sql.schema.spec_codec import SMALL_TEXT, spec_of
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table
@@ -170,7 +169,8 @@ class SessionRow:
 
     def statuses(self) -> Iterator[tuple[KernelStatus, bool]]:
         """The statuses that kernels have now, and whether such a kernel ends alone."""
-        return chain(_states_of(self.kernels.values()), self.others)
+        yield from _states_of(self.kernels.values())
+        yield from self.others
 
     def derived(self) -> SessionStatus:
         """The status that follows from the goal and the current kernel statuses."""

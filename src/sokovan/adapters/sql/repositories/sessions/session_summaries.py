@@ -15,12 +15,12 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Row
 
-from sokovan.adapters.sql.repositories.sessions.receipts import evictions_of
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     failed_starts_of,
     kernel_record,
     kernels_of,
 )
+from sokovan.adapters.sql.schema.eviction_codec import evictions_of
 from sokovan.adapters.sql.schema.spec_codec import SPEC_ENCODER, decode_slots, spec_of, spec_text
 from sokovan.adapters.sql.schema.tables import SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids, ids_table

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.types import TypeEngine
 
 from sokovan.adapters.sql.repositories import history
-from sokovan.adapters.sql.repositories.sessions.moved_events import MovedEvents
-from sokovan.adapters.sql.repositories.sessions.receipts import Checkpoint, evictions_text
+from sokovan.adapters.sql.repositories.sessions.move_events import MoveEvents
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     NO_PORTS,
     OCCASIONAL,
@@ -30,6 +28,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     record_of,
 )
 from sokovan.adapters.sql.rows import FLAG, TEXT, WHOLE, OccasionalColumns, Rows, changed_places, common_columns
+from sokovan.adapters.sql.schema.eviction_codec import Checkpoint, evictions_text
 from sokovan.adapters.sql.schema.tables import KERNELS, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
 from sokovan.domain.errors import StaleVersion
@@ -65,17 +64,17 @@ _RETRIES = frozenset(
     }
 )
 _ENDING = frozenset({SessionStatus.TERMINATING, SessionStatus.TERMINATED, SessionStatus.CANCELLED})
-_KERNEL_COLUMNS: dict[str, TypeEngine[Any]] = {"status": TEXT, "history_sequence": WHOLE, "since_ms": WHOLE}
+_KERNEL_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {"status": TEXT, "history_sequence": WHOLE, "since_ms": WHOLE}
 # In the order of `OCCASIONAL`, and written only if a kernel of the transaction changes them.
-_OCCASIONAL_OF_KERNELS: dict[str, TypeEngine[Any]] = {
+_OCCASIONAL_OF_KERNELS: dict[str, sa.types.TypeEngine[Any]] = {
     "agent_id": TEXT, "incarnation": WHOLE, "sent": FLAG, "rank": WHOLE, "exit_code": WHOLE, "devices": TEXT,
     "host_ports": TEXT, "attempt": WHOLE, "follow_up": TEXT,
 }  # fmt: skip
-_SESSION_COLUMNS: dict[str, TypeEngine[Any]] = {
+_SESSION_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "status": TEXT, "history_sequence": WHOLE, "goal": WHOLE, "since_ms": WHOLE,
 }  # fmt: skip
 # Written only if a session of the transaction changes them: SQLite writes the indexes of every column that it is given.
-_OCCASIONAL_COLUMNS: dict[str, TypeEngine[Any]] = {
+_OCCASIONAL_COLUMNS: dict[str, sa.types.TypeEngine[Any]] = {
     "scheduled_ms": WHOLE, "ended_ms": WHOLE, "cause": TEXT, "cause_detail": TEXT, "result": TEXT, "hypernode": TEXT,
     "failed_starts": TEXT, "group_domains": TEXT, "evictions": TEXT, "checkpoint_ms": WHOLE,
 }  # fmt: skip
@@ -116,11 +115,11 @@ class Transitions:
     _endings: dict[str, Ending] = field(default_factory=dict)
     _hypernodes: dict[str, str] = field(default_factory=dict)
     _group_domains: dict[str, str] = field(default_factory=dict)
-    _events: MovedEvents = field(init=False)
+    _events: MoveEvents = field(init=False)
     _written: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._events = MovedEvents(self.transaction.now_ms)
+        self._events = MoveEvents(self.transaction.now_ms)
 
     def move_kernel(self, session: SessionRow, kernel: KernelRow, trigger: KernelTrigger) -> None:
         """Move one kernel. Raises IllegalTransition, ForbiddenCause."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.adapters.broadcast.events import decoded, payloads
-from sokovan.adapters.sql.repositories.sessions.moved_events import MANY, NAMED_MAX, MovedEvents
+from sokovan.adapters.sql.repositories.sessions.move_events import MANY, NAMED_MAX, MoveEvents
 from sokovan.domain.events import Event, KernelMoved, KernelsMoved, SessionMoved
 from sokovan.domain.ids import KernelId, SessionId
 from sokovan.domain.lifecycle.kernel import KernelStatus, KernelTrigger
@@ -14,7 +14,7 @@ from sokovan.domain.lifecycle.session import SessionStatus
 _K, _T = KernelStatus, KernelTrigger
 
 
-def started(moved: MovedEvents, count: int, *, session: str = "s") -> list[KernelId]:
+def started(moved: MoveEvents, count: int, *, session: str = "s") -> list[KernelId]:
     """The kernels of a session that all start."""
     kernels = [KernelId(f"{session}.{index}") for index in range(count)]
     for kernel in kernels:
@@ -34,7 +34,7 @@ def kernels_in(events: list[Event]) -> list[KernelId]:
 
 @pytest.mark.parametrize("count", [1, MANY - 1, MANY, NAMED_MAX, NAMED_MAX + 1, 10_000])
 def test_each_kernel_is_named_once_and_events_grow_by_the_hundred(count: int) -> None:
-    moved = MovedEvents(7)
+    moved = MoveEvents(7)
     kernels = started(moved, count)
     events = list(moved.events())
     assert kernels_in(events) == kernels
@@ -43,7 +43,7 @@ def test_each_kernel_is_named_once_and_events_grow_by_the_hundred(count: int) ->
 
 
 def test_what_moves_otherwise_is_another_event_and_the_order_stays() -> None:
-    moved = MovedEvents(0)
+    moved = MoveEvents(0)
     first = started(moved, MANY)
     last = SessionMoved(
         at_ms=0,
@@ -63,7 +63,7 @@ def test_what_moves_otherwise_is_another_event_and_the_order_stays() -> None:
 
 
 def test_an_event_of_many_kernels_is_the_same_as_one_for_each() -> None:
-    moved = MovedEvents(3)
+    moved = MoveEvents(3)
     kernels = started(moved, MANY)
     [event] = moved.events()
     assert isinstance(event, KernelsMoved)
@@ -81,7 +81,7 @@ def test_an_event_of_many_kernels_is_the_same_as_one_for_each() -> None:
 
 
 def test_an_event_with_the_longest_names_fits_into_a_message_between_managers() -> None:
-    moved = MovedEvents(1_700_000_000_000)
+    moved = MoveEvents(1_700_000_000_000)
     for index in range(NAMED_MAX):
         kernel = KernelId(f"{'k' * 40}.{index}")
         moved.add_kernel(

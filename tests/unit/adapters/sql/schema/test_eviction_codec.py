@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sokovan.adapters.sql.repositories.sessions.receipts import NO_EVICTIONS, evictions_of, evictions_text
+from sokovan.adapters.sql.schema.eviction_codec import NO_EVICTIONS, evictions_of, evictions_text
 from tests.unit.domain.lifecycle.test_eviction import receipt
 
 

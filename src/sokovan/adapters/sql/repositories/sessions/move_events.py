@@ -29,7 +29,7 @@ class KernelMovement(NamedTuple):
     kernels: list[KernelId]
 
 
-class MovedEvents:
+class MoveEvents:
     """Collects the moves of one transaction, in their order."""
 
     def __init__(self, at_ms: int) -> None:
