@@ -28,6 +28,7 @@ CANNOT_OCCUR = {
     Row("kernel", "prepared", "failed"): _PLACED_AGAIN,
 }
 _JOINING = "allocation/test_evictions.py::test_a_kernel_that_joins_a_session_is_evicted_in_any_status"
+_BOOKED = "allocation/test_evictions.py::test_a_session_that_is_starting_leaves_for_a_booking_only"
 # These need several agents, of which one fails while another runs its kernel of the same session.
 SHOWN_IN_SCENARIOS = {
     Row(
@@ -38,6 +39,11 @@ SHOWN_IN_SCENARIOS = {
     ): "test_failed_starts.py::test_running_kernels_of_a_gang_are_retried_too",
     **{
         Row("kernel", status, "evicted"): _JOINING
+        for status in ("scheduled", "preparing", "pulling", "prepared", "creating")
+    },
+    # A booking's times are given by an administrator, and no start is as slow as to be met on purpose.
+    **{
+        Row("session", status, "preempted"): _BOOKED
         for status in ("scheduled", "preparing", "pulling", "prepared", "creating")
     },
 }

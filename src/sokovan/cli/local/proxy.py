@@ -24,9 +24,7 @@ class ListenOptions:
     allow_unencrypted_listen: Annotated[
         bool, Parameter(negative=(), help="Let other machines reach the gateway without TLS.")
     ] = False
-    advertise: Annotated[str, Parameter(help="URL at which a load balancer reaches it; default: that of --listen.")] = (
-        ""
-    )
+    advertise: Annotated[str, Parameter(help="URL for load balancers; default: that of --listen.")] = ""
 
 
 LOCAL_LISTEN = ListenOptions()

@@ -28,7 +28,6 @@ PROMISED = """
 GET /livez
 GET /readyz
 GET /metrics
-GET /api/v1/bookings/{name}/evictions
 GET /api/v1/openapi.json
 GET /api/v1/whoami
 GET /api/v1/health
@@ -59,6 +58,8 @@ POST /api/v1/deployments
 POST /api/v1/deployments/plan
 POST /api/v1/deployments/apply
 GET /api/v1/deployments
+GET /api/v1/bookings/{name}/evictions
+GET /api/v1/gateways
 GET /api/v1/deployments/{ref}
 DELETE /api/v1/deployments/{ref}
 POST /api/v1/deployments/{ref}/scale

@@ -20,7 +20,7 @@ from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, sse
 from sokovan.api.streaming.session_watch import WatchedSessions
 from sokovan.api.streaming.visibility import EventVisibility, SessionOwners
-from sokovan.domain.events import Event
+from sokovan.domain.events import Event, KernelsMoved
 from sokovan.domain.ids import SessionId
 from sokovan.wire.api.sessions import SessionView
 from sokovan.wire.api.system import EventView
@@ -33,10 +33,9 @@ _PAUSE_TIMES = 20
 _PAUSE_MAX_S = 2.0
 # New reasons of waiting sessions are sent together, this far apart.
 _REASONS_EVERY_MS = 1_000
-# Encoded events that are kept for other streams.
-_CHANGES_KEPT = 2_000
-# Events that are sent together, and their bytes from which on no more are: sending costs far more than an event.
-_SENT_TOGETHER = 100
+# Encoded events that are kept for other streams; those of many kernels are long.
+_CHANGES_KEPT, _LONG_KEPT = 2_000, 100
+# Events are sent together, up to so many bytes: sending costs far more than an event.
 _SENT_BYTES = 65_536
 
 
@@ -117,7 +116,7 @@ class WatchRoutes:
             events, lost = listener.take()
             taken = recent.number
             complete = listener.complete_to(taken)
-            blocks = [_change(event) for event in await visibility.of(events)]
+            blocks = [block for event in await visibility.of(events) for block in _changes(event)]
             now_ms = self._clock.monotonic_ms()
             if now_ms >= due_ms and (reasons := listener.take_reasons()):
                 blocks += [sse("change", event_view(changed)) for changed in await visibility.of_reasons(reasons)]
@@ -144,14 +143,20 @@ def _joined(blocks: Sequence[bytes]) -> Iterator[bytes]:
     for block in blocks:
         part.append(block)
         size += len(block)
-        if len(part) == _SENT_TOGETHER or size >= _SENT_BYTES:
+        if size >= _SENT_BYTES:
             yield b"".join(part)
             part, size = [], 0
     if part:
         yield b"".join(part)
 
 
-@lru_cache(maxsize=_CHANGES_KEPT)
-def _change(event: Event) -> bytes:
+def _changes(event: Event) -> tuple[bytes, ...]:
     """An event as it is sent; encoded once for all streams, which get it at about the same time."""
-    return b"".join([sse("change", view) for view in event_views(event)])
+    return _long(event) if isinstance(event, KernelsMoved) else _short(event)
+
+
+def _encoded(event: Event) -> tuple[bytes, ...]:
+    return tuple([sse("change", view) for view in event_views(event)])
+
+
+_short, _long = lru_cache(maxsize=_CHANGES_KEPT)(_encoded), lru_cache(maxsize=_LONG_KEPT)(_encoded)

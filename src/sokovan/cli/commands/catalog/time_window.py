@@ -39,9 +39,7 @@ class Window:
 class WindowOptions:
     """Options of a time to show."""
 
-    last: Annotated[
-        str | None, Parameter(help="Length of the time to show: 15m, 24h, 7d; until now or --to; default: 1h.")
-    ] = None
+    last: Annotated[str | None, Parameter(help="Time to show, until now or --to: 15m, 24h, 7d; default: 1h.")] = None
     begins: Annotated[
         str | None, Parameter(name="--from", help="Beginning: 2030-01-31T18:00:00Z, or local time without Z.")
     ] = None

@@ -23,7 +23,7 @@ class FrontFlags:
 
     listen: Annotated[
         str,
-        Parameter(help="Its address: HOST:PORT; default: 0.0.0.0:443, or 127.0.0.1:8080 without TLS."),
+        Parameter(help="HOST:PORT; default: 0.0.0.0:443, or 127.0.0.1:8080 without TLS."),
     ] = ""
     certificate: Annotated[str, Parameter(help="PEM file with its certificate chain, for TLS.")] = ""
     key: Annotated[str, Parameter(help="PEM file with the private key, if that is a file of its own.")] = ""
@@ -55,9 +55,9 @@ def export(
     Parameters
     ----------
     to
-        What to write.
+        Format.
     deployments
-        Only the route of this deployment: name, ID or a unique prefix. Repeatable.
+        Only this deployment's route, by name or ID. Repeatable.
     """
     if to == "json" and front != NO_FRONT:
         raise InvalidSetting("--format json has no listener", hint="leave out --listen, --certificate, --key and --ca")

@@ -52,7 +52,7 @@ def logs(
 ) -> int:
     """Print the output of a session.
 
-    Of a session with several kernels, the lines of all are printed as they come, each
+    Of several kernels, the lines of all are printed as they come, each
     prefixed with the index of its kernel: [2].
 
     For example:

@@ -179,7 +179,11 @@ async def each_move_is_published_once(cluster: StoredCluster) -> None:
 
 async def kernels_that_move_alike_are_published_together(cluster: StoredCluster) -> None:
     """Each once, in few events."""
-    session = await placed(cluster, kernels=250)
+    agent, name = cluster.new("a"), cluster.new("s")
+    await cluster.agent(agent, slots={"cpu": 250_000, "mem": 250 << 30})
+    await cluster.submit(name, kernels=250)
+    await cluster.place(name, *[agent] * 250)
+    session = await cluster.session(name)
     await published(cluster)
     await moved_many(cluster, moves_of([session], KernelTrigger.IMAGE_READY))
     events = [event for event in await published(cluster) if isinstance(event, KernelMoved | KernelsMoved)]

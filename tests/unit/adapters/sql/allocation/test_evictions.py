@@ -295,11 +295,28 @@ async def test_nothing_leaves_for_a_booking_that_does_not_need_it_any_more(
     assert (recorded.evicted, recorded.spared) == ((), {"one": problem})
 
 
-async def test_a_session_that_is_starting_leaves_for_a_booking_only(cluster: StoredCluster) -> None:
+@pytest.mark.parametrize(
+    "triggers",
+    [
+        (),
+        (KernelTrigger.PREPARATION_STARTED,),
+        (KernelTrigger.PREPARATION_STARTED, KernelTrigger.PULL_STARTED),
+        (KernelTrigger.IMAGE_READY,),
+        (KernelTrigger.IMAGE_READY, KernelTrigger.CREATION_REQUESTED),
+    ],
+    ids=["scheduled", "preparing", "pulling", "prepared", "creating"],
+)
+async def test_a_session_that_is_starting_leaves_for_a_booking_only(
+    cluster: StoredCluster, triggers: tuple[KernelTrigger, ...], request: pytest.FixtureRequest
+) -> None:
     await book(cluster)
     await cluster.submit("new", session_type=SessionType.BATCH)
     await cluster.place("new", "a")
+    for trigger in triggers:
+        await cluster.move("new", trigger, BY_AGENT if trigger is KernelTrigger.PULL_STARTED else BY_COORDINATOR)
     assert "has ended or moved" in (await record(cluster, evicting("new.0"))).refused[SessionId("taker")]
     [evicted] = (await record(cluster, leaving("new.0"))).evicted
     assert (evicted.status, evicted.is_retried) == ("terminating", True)
-    assert "scheduled" in [one.before for _, one in await history_of(cluster, "new") if one.trigger == "preempted"]
+    assert [one.before for _, one in await history_of(cluster, "new") if one.trigger == "preempted"] == [
+        request.node.callspec.id
+    ]

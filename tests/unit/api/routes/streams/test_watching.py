@@ -291,18 +291,22 @@ async def test_events_that_come_together_are_sent_together(api: ApiHarness) -> N
         assert stream.parts == before + 1
 
 
-async def test_an_event_of_many_kernels_is_sent_as_one_of_each_to_who_may_see_them(api: ApiHarness) -> None:
-    await api.submit("gang", NORTH)
-    session = (await api.cluster.session("gang")).session_id
-    await api.flush()
-    many = KernelsMoved(
+def started(session: SessionId, count: int) -> KernelsMoved:
+    return KernelsMoved(
         at_ms=0,
-        kernel_ids=tuple(KernelId(f"k{number}") for number in range(30)),
+        kernel_ids=tuple(KernelId(f"k{number}") for number in range(count)),
         session_id=session,
         before=KernelStatus.CREATING,
         after=KernelStatus.RUNNING,
         trigger="started",
     )
+
+
+async def test_an_event_of_many_kernels_is_sent_as_one_of_each_to_who_may_see_them(api: ApiHarness) -> None:
+    await api.submit("gang", NORTH)
+    session = (await api.cluster.session("gang")).session_id
+    await api.flush()
+    many = started(session, 30)
     async with api.stream("/events", user=NORTH) as north, api.stream("/events", user=SOUTH) as south:
         for stream in (north, south):
             await connected(stream)
@@ -312,6 +316,15 @@ async def test_an_event_of_many_kernels_is_sent_as_one_of_each_to_who_may_see_th
         assert await happenings(north, 31) == expected
         assert north.parts == before + 1
         assert await happenings(south, 1) == [("agent", "d1", "alive")]
+
+
+async def test_the_place_after_many_kernels_comes_with_the_last_of_them(api: ApiHarness) -> None:
+    async with api.stream("/events") as stream:
+        await connected(stream)
+        await api.bus.publish([started(SessionId("any"), 20)])
+        blocks = [await stream.block() or "" for _ in range(20)]
+        # A stream that ends among them must not be resumed after them.
+        assert [block.startswith("id: ") for block in blocks] == [False] * 19 + [True]
 
 
 async def test_a_stream_is_resumed_after_the_last_event_of_the_one_before(api: ApiHarness) -> None:
