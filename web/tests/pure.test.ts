@@ -6,7 +6,7 @@ import { bodyOf, commandLine, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, u
 import { stopCommand, stoppable, summaryOf } from "../src/endings.ts";
 import { EventReader } from "../src/events.ts";
 import { problemLines, amount, duration, printable, shellWords } from "../src/format.ts";
-import { evictionText, rareFacts, timeTo } from "../src/facts.ts";
+import { evictionText, rareFacts, timeTo, victimText } from "../src/facts.ts";
 import { GrowingList } from "../src/growing.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
@@ -26,12 +26,23 @@ import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, sidesOf, unitOf } from "../src/timeline.ts";
-import { fromLocal, localText, movedBy, windowOf } from "../src/window.ts";
+import { fromLocal, localText, markText, movedBy, windowOf } from "../src/window.ts";
 import { askedOf, coresOf, deviceUseOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { addressOf, asked as askedChanges, changesOf, NONE, unfinishedChanges, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView } from "../src/wire.ts";
+import type { DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView, VictimView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
+
+test("a session that would be evicted has a name, an id, or is that of another user", () => {
+  const one: VictimView = { session: "s-1", action: "reclaim", kernels: 1, whole: true, lost_slot_s: 0, name: "train", rule: "share", cost: null, next_best: null };
+  assert.deepEqual([victimText(one), victimText({ ...one, name: "" }), victimText({ ...one, name: "", session: "" })], ["train", "s-1", "a session of another user"]);
+});
+
+test("a mark of an axis is a time of the day, or a day if the axis is longer", () => {
+  const midnight = new Date(2030, 0, 31).getTime();
+  assert.deepEqual([markText(midnight, 86_400_000), markText(midnight, 86_400_001)], ["00:00", "01-31"]);
+  assert.equal(markText(midnight + 6 * 3_600_000, 604_800_000), "06:00");
+});
 
 test("amounts are written in the units of their slot", () => {
   assert.equal(amount("cpu", 1500), "1.5");
@@ -453,6 +464,9 @@ test("devices over time are the sum of what sessions hold", () => {
 
 test("the text of a mark is not cut, not across now and not on another one", () => {
   assert.deepEqual(marksOf(0, 990_000, 2), [0, 600_000]);
+  // Half past five in India is midnight of UTC.
+  const hour = 3_600_000;
+  assert.deepEqual(marksOf(5.2 * hour, 24 * hour, 4, 5.5 * hour), [6.5, 12.5, 18.5].map((at) => at * hour));
   assert.deepEqual(sidesOf([10, 40, 70], 0, 100, 90, 15), ["after", "after", "after"]);
   assert.deepEqual(sidesOf([40, 80], 0, 100, 90, 15), ["after", "before"]);
   assert.deepEqual(sidesOf([40, 95], 0, 100, 90, 15), ["after", "none"]);

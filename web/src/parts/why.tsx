@@ -24,8 +24,8 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
       </p>
       {why.checks.length ? (
         <ul class="checks" aria-label="checks">
-          {why.checks.map((check) => (
-            <li key={check.name} class={check.result}>
+          {why.checks.map((check, index) => (
+            <li key={index} class={check.result}>
               <span class="mark" aria-hidden="true">{MARKS[check.result] ?? "·"}</span>
               <span>{check.name} <span class="muted">{check.result}</span> {printable(check.detail)}</span>
             </li>
