@@ -346,6 +346,21 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         page.get_by_label("User").fill("ada")
         page.get_by_role("button", name="New key").click()
         token = page.locator(".notice code").inner_text()
+    dashboard.sokovan(
+        "booking",
+        "create",
+        "of-ada",
+        "--from",
+        "24h",
+        "--for",
+        "1h",
+        "--agent",
+        "r07n7",
+        "--user",
+        "ada",
+        "--user",
+        "admin",
+    )
     fresh = dashboard.context.browser.new_context()
     with dashboard.watched(fresh, f"{dashboard.url}/ui/admin?tab=users", allowed=("403",)) as page:
         page.get_by_label("Or enter an API key").fill(token)
@@ -356,7 +371,14 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         row = page.get_by_role("row", name=re.compile("ada"))
         row.wait_for()
         assert row.count() == 1
+        # Of a booking users see neither the others who may use it nor who has to leave for it.
+        page.get_by_role("link", name="Bookings").click()
+        row = page.get_by_role("row", name=re.compile("^of-ada booking begins in .* r07n7 user ada$"))
+        row.get_by_role("link").click()
+        page.locator(".facts").get_by_text("user ada", exact=True).wait_for()
+        assert page.get_by_role("heading", level=2).count() == 0
     fresh.close()
+    dashboard.sokovan("booking", "rm", "of-ada", "--yes")
 
 
 def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> None:

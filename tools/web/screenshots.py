@@ -21,6 +21,7 @@ PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "clust
     "deployments": "deployments",
     "timeline": "timeline?span=15m",
     "devices": "timeline?view=devices&span=15m",
+    "bookings": "bookings",
     "history": "history",
     "audit-log": "history?view=log",
     "what-if": "what-if",
@@ -62,6 +63,8 @@ def load(up: Dashboard) -> str:
     up.sokovan("run", "-d", "--name", "shell", "--where", "sokovan.fake not exists", "--", "sleep", "3600")
     up.sokovan("serve", "toy", "--name", "chatty", "--replicas", "2", "--detach")
     up.sokovan("agent", "drain", "r01n3")
+    up.sokovan("booking", "create", "demo", "--from", "2h", "--for", "4h", "--hypernode", "r00", "--queue", "research")
+    up.sokovan("agent", "maintenance", "r07n7", "--from", "24h", "--for", "2h")
     return "whole"
 
 
@@ -108,6 +111,7 @@ def take_all(up: Dashboard) -> None:
             pages |= {
                 "session": f"sessions/{load(up)}",
                 "drawer": "cluster?agent=r01n3",
+                "booking": "bookings/demo",
                 "deployment": "deployments/chatty",
                 "terminal": "sessions/shell/terminal",
             }

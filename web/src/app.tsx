@@ -23,6 +23,7 @@ const PAGES = [
   ["/queues", "Queues", "q"],
   ["/deployments", "Deployments", "d"],
   ["/timeline", "Timeline", "t"],
+  ["/bookings", "Bookings", "b"],
   ["/history", "History", "h"],
   ["/what-if", "What if", "w"],
   ["/admin", "Administration", "a"],

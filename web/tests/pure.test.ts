@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { afterwards, agentsText, ownersText, partText, whenText } from "../src/bookings.ts";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
 import { endedCommand, listCommand, timelineCommand } from "../src/commands.ts";
 import { bodyOf, commandLine, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, unfinished, words } from "../src/draft.ts";
@@ -29,9 +30,27 @@ import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, sidesO
 import { fromLocal, localText, markText, movedBy, windowOf } from "../src/window.ts";
 import { askedOf, coresOf, deviceUseOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { addressOf, asked as askedChanges, changesOf, NONE, unfinishedChanges, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView, VictimView } from "../src/wire.ts";
+import type { BookingBody, BookingEvictionView, DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView, VictimView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
+
+test("a booking says when it is, which agents it has, for whom, and what becomes of sessions", () => {
+  const one: BookingBody = { name: "demo", starts_at: "2030-01-31T18:00:00Z", ends_at: "2030-01-31T20:00:00Z", agents: ["a", "b"], users: ["ana"], queues: ["prod"] };
+  const at = (text: string) => whenText(one, Date.parse(text));
+  assert.equal(at("2030-01-31T16:30:00Z"), "begins in 1h 30m");
+  assert.equal(at("2030-01-31T18:00:00Z"), "now, ends in 2h");
+  assert.equal(at("2030-01-31T20:00:00Z"), "over");
+  assert.equal(agentsText(one), "a, b");
+  assert.equal(agentsText({ ...one, agents: ["a", "b", "c", "d"] }), "a, b, c, d");
+  assert.equal(agentsText({ ...one, agents: ["a", "b", "c", "d", "e"] }), "a, b, c and 2 more");
+  assert.equal(agentsText({ ...one, agents: [], hypernode: "rack1" }), "all of rack1");
+  assert.equal(ownersText(one), "user ana, queue prod");
+  const leaves: BookingEvictionView = {
+    session: "s", name: "", user: "ana", kernels: 1, whole: false, notice_at: "", ends_by: "", then: "shrink", evicted: false, ended_at: null, lost_slot_s: null,
+  };
+  assert.deepEqual([partText(leaves), afterwards(leaves)], ["1 kernel", "goes on with fewer kernels"]);
+  assert.deepEqual([partText({ ...leaves, whole: true }), afterwards({ ...leaves, then: "requeue" }), afterwards({ ...leaves, then: "end" })], ["all", "waits again", "ends"]);
+});
 
 test("a session that would be evicted has a name, an id, or is that of another user", () => {
   const one: VictimView = { session: "s-1", action: "reclaim", kernels: 1, whole: true, lost_slot_s: 0, name: "train", rule: "share", cost: null, next_best: null };

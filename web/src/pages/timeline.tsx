@@ -126,7 +126,7 @@ function SessionBars({ window }: { window: Window }) {
           </div>
           {booked.map((one) => (
             <div key={one.name} class="gantt-row" role="row">
-              <span role="rowheader" class="lane-name">booking {one.name}</span>
+              <span role="rowheader" class="lane-name">{one.kind ?? "booking"} <a href={href(`/bookings/${encodeURIComponent(one.name)}`)}>{one.name}</a></span>
               <span class="gantt-bars" role="cell">
                 <span class="gantt-bar booked" style={{ left: share(Date.parse(one.starts_at)), right: `calc(100% - ${share(Date.parse(one.ends_at))})` }} title={`${one.starts_at} to ${one.ends_at}`}>booked</span>
               </span>
