@@ -305,3 +305,14 @@ def agent_of(dashboard: Dashboard, session: str) -> str:
     """The agent of the first kernel of a session."""
     [kernel, *_] = json.loads(dashboard.sokovan("session", "show", session, "--json"))["kernels"]
     return str(kernel["agent"])
+
+
+def test_the_names_of_all_pages_are_in_view_on_wide_screens(dashboard: Dashboard) -> None:
+    with dashboard.page() as page:
+        page.locator(".who", has_text="admin").wait_for()
+        for width in (1440, 1280, 800):
+            page.set_viewport_size({"width": width, "height": 900})
+            nav = page.get_by_role("navigation", name="pages")
+            assert nav.evaluate("(nav) => nav.scrollWidth <= nav.clientWidth"), width
+            last = nav.get_by_role("link", name="Administration").bounding_box()
+            assert last["x"] + last["width"] <= width

@@ -17,6 +17,15 @@ export function victimText(one: VictimView): string {
   return one.name || one.session || "a session of another user";
 }
 
+const ADVICE: Record<string, string> = {
+  WAIT: "wait", CHANGE: "change the request", ASK_ADMIN: "ask an administrator", BROKEN: "something is broken: ask an administrator",
+};
+
+/** What to do about a verdict; empty if there is nothing to do. */
+export function adviceText(verdict: string): string {
+  return ADVICE[verdict] ?? "";
+}
+
 export function failedStartText(one: FailedStartView): string {
   return `attempt ${one.attempt} on ${one.agent}: ${one.detail || one.code}`;
 }

@@ -7,7 +7,7 @@ import { bodyOf, commandLine, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, u
 import { stopCommand, stoppable, summaryOf } from "../src/endings.ts";
 import { EventReader } from "../src/events.ts";
 import { problemLines, amount, duration, printable, shellWords } from "../src/format.ts";
-import { evictionText, rareFacts, timeTo, victimText } from "../src/facts.ts";
+import { adviceText, evictionText, rareFacts, timeTo, victimText } from "../src/facts.ts";
 import { GrowingList } from "../src/growing.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
@@ -55,6 +55,10 @@ test("a booking says when it is, which agents it has, for whom, and what becomes
 test("a session that would be evicted has a name, an id, or is that of another user", () => {
   const one: VictimView = { session: "s-1", action: "reclaim", kernels: 1, whole: true, lost_slot_s: 0, name: "train", rule: "share", cost: null, next_best: null };
   assert.deepEqual([victimText(one), victimText({ ...one, name: "" }), victimText({ ...one, name: "", session: "" })], ["train", "s-1", "a session of another user"]);
+});
+
+test("a verdict says what to do in words, and nothing if there is nothing to do", () => {
+  assert.deepEqual(["WAIT", "CHANGE", "ASK_ADMIN", "NOTHING", ""].map(adviceText), ["wait", "change the request", "ask an administrator", "", ""]);
 });
 
 test("a mark of an axis is a time of the day, or a day if the axis is longer", () => {

@@ -62,7 +62,7 @@ export function BookingPage({ id }: { id: string }) {
   const view = found.value;
   const agents = view.agents ?? [];
   return (
-    <div class="booking">
+    <div class="session">
       <div class="bar">
         <h1>{view.name}</h1>
         <span>{view.kind}, {whenText(view, now.value)}</span>
