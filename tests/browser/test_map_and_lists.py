@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from tests.browser import page_scripts as scripts
 from tests.browser.dashboard_rig import LASTED, RULES, Dashboard, text_of, violations
@@ -316,3 +319,24 @@ def test_the_names_of_all_pages_are_in_view_on_wide_screens(dashboard: Dashboard
             assert nav.evaluate("(nav) => nav.scrollWidth <= nav.clientWidth"), width
             last = nav.get_by_role("link", name="Administration").bounding_box()
             assert last["x"] + last["width"] <= width
+
+
+@pytest.mark.parametrize("script", ["", scripts.NO_SHARED_WORKERS], ids=["shared worker", "lock"])
+def test_more_tabs_than_a_browser_has_connections_show_what_happens(dashboard: Dashboard, script: str) -> None:
+    fresh = dashboard.context.browser.new_context()
+    with ExitStack() as tabs, fresh:
+        fresh.add_init_script(script)
+        # Each has a stack of its own, so that the first can be closed.
+        first = tabs.enter_context(ExitStack())
+        pages = [first.enter_context(dashboard.watched(fresh, dashboard.address()))]
+        pages[0].locator(".line", has_text="live").wait_for()
+        pages += [tabs.enter_context(dashboard.watched(fresh, f"{dashboard.url}/ui/sessions?q=tab-")) for _ in range(7)]
+        for page in pages:
+            page.locator(".line", has_text="live").wait_for()
+        name = f"tab-{len(script)}"
+        # What had the stream is closed, and another tab goes on.
+        first.close()
+        dashboard.sokovan("run", "-d", "--name", name, "--cpus", "0.1", "--", "sleep", "600")
+        for page in pages[1:]:
+            page.get_by_role("row", name=re.compile(f"running {name}")).wait_for()
+        dashboard.sokovan("stop", name, "--yes")

@@ -11,7 +11,7 @@ from sokovan.api.routes.cluster import fleet_columns
 from sokovan.api.routes.cluster.fleet_columns import KEPT_MS
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import AgentId
-from sokovan.domain.owners.access import Ownership, AccessSubject, session_scope
+from sokovan.domain.owners.access import AccessSubject, Ownership, session_scope
 from sokovan.orchestrator.topology_changes import TopologyState, topology_state
 from sokovan.ports.agent_states import AgentState, DeviceFigures
 from sokovan.ports.storage import UnitOfWork
