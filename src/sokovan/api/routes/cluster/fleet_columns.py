@@ -83,7 +83,7 @@ class FleetRoutes:
         )
 
     async def _current(self) -> FleetState:
-        # Counted from its arrival: those who waited for the read of another one need none of their own, however long it took.
+        # From its arrival: those who waited for another one's read need none of their own, however long it took.
         arrived_ms = self._clock.monotonic_ms()
         async with self._reading:
             state = self._state
