@@ -30,6 +30,7 @@ globalThis.letGoOn = () => {
   for (const work of held) work(performance.now());
 };
 """
+NODES = "() => document.querySelectorAll('*').length"
 IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 ADDS_A_USER = """() => fetch('/api/v1/users/eve', {
   method: 'PUT', body: JSON.stringify({name: 'eve', domain: 'default'}),
