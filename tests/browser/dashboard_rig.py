@@ -30,6 +30,7 @@ PAGES = {
     "/ui/deployments": "Deployments",
     "/ui/timeline": "Timeline",
     "/ui/timeline?view=devices&span=15m": "Timeline",
+    "/ui/bookings": "Bookings",
     "/ui/history": "History",
     "/ui/history?view=log": "History",
     "/ui/what-if": "What if",

@@ -8,6 +8,8 @@ STOPS_WITH_A_REASON = """([name, reason]) => fetch(`/api/v1/sessions/${name}?rea
 READS = """(path) => fetch(`/api/v1/${path}`, {
   headers: {'X-Sokovan-Proof': localStorage['sokovan-proof']},
 }).then((answer) => answer.json())"""
+# A browser that has none.
+NO_SHARED_WORKERS = "delete globalThis.SharedWorker;"
 # The worker of a browser whose list was cut, and has no row left.
 HOLDS_NOTHING = """
 globalThis.SharedWorker = class {
@@ -28,6 +30,7 @@ globalThis.letGoOn = () => {
   for (const work of held) work(performance.now());
 };
 """
+NODES = "() => document.querySelectorAll('*').length"
 IS_TOO_WIDE = "() => document.documentElement.scrollWidth > innerWidth"
 ADDS_A_USER = """() => fetch('/api/v1/users/eve', {
   method: 'PUT', body: JSON.stringify({name: 'eve', domain: 'default'}),

@@ -346,6 +346,21 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         page.get_by_label("User").fill("ada")
         page.get_by_role("button", name="New key").click()
         token = page.locator(".notice code").inner_text()
+    dashboard.sokovan(
+        "booking",
+        "create",
+        "of-ada",
+        "--from",
+        "24h",
+        "--for",
+        "1h",
+        "--agent",
+        "r07n7",
+        "--user",
+        "ada",
+        "--user",
+        "admin",
+    )
     fresh = dashboard.context.browser.new_context()
     with dashboard.watched(fresh, f"{dashboard.url}/ui/admin?tab=users", allowed=("403",)) as page:
         page.get_by_label("Or enter an API key").fill(token)
@@ -356,7 +371,14 @@ def test_an_administrator_adds_a_user_who_sees_no_administration(dashboard: Dash
         row = page.get_by_role("row", name=re.compile("ada"))
         row.wait_for()
         assert row.count() == 1
+        # Of a booking users see neither the others who may use it nor who has to leave for it.
+        page.get_by_role("link", name="Bookings").click()
+        row = page.get_by_role("row", name=re.compile("^of-ada booking begins in .* r07n7 user ada$"))
+        row.get_by_role("link").click()
+        page.locator(".facts").get_by_text("user ada", exact=True).wait_for()
+        assert page.get_by_role("heading", level=2).count() == 0
     fresh.close()
+    dashboard.sokovan("booking", "rm", "of-ada", "--yes")
 
 
 def test_an_administrator_changes_and_removes_a_queue(dashboard: Dashboard) -> None:
@@ -469,32 +491,3 @@ def test_no_page_has_a_barrier_that_axe_knows(dashboard: Dashboard) -> None:
             page.get_by_label("theme").select_option("dark")
             assert violations(page, "color-contrast", kind="rule") == [], path
         page.get_by_label("theme").select_option("auto")
-
-
-def test_a_filter_finds_sessions_that_the_browser_does_not_hold(dashboard: Dashboard) -> None:
-    dashboard.sokovan("run", "-d", "--name", "far-away", "--cpus", "0.1", "--", "sleep", "600")
-    with dashboard.page("/ui/sessions") as page:
-        page.add_init_script(scripts.HOLDS_NOTHING)
-        page.goto(f"{dashboard.url}/ui/sessions")
-        page.get_by_text("A filter by name, id, user, queue or reason finds them too").wait_for()
-        assert page.get_by_role("row", name=re.compile("far-away")).count() == 0
-        page.get_by_label("filter sessions").fill("FAR away")
-        page.get_by_role("row", name=re.compile("far-away")).wait_for()
-        assert "sokovan ps --all --no-limit --search 'FAR away'" in text_of(page, ".bar .copy")
-        page.get_by_label("filter sessions").fill("far-beyond")
-        page.get_by_text("No session matches the filter.").wait_for()
-    dashboard.sokovan("stop", "far-away")
-
-
-def test_many_sessions_are_few_nodes_of_the_document(dashboard: Dashboard) -> None:
-    dashboard.sokovan("run", "-d", "--name", "many", "--array", "0-399", "--cpus", "0.1", "--", "sleep", "600")
-    with dashboard.page("/ui/sessions") as page:
-        page.get_by_role("row", name=re.compile("many")).first.wait_for()
-        page.get_by_role("button", name=re.compile(r"^all 4\d\d")).wait_for()
-        assert page.evaluate("() => document.querySelectorAll('*').length") < 1000
-        (older := page.get_by_text("older ones follow when you reach the end of the list")).wait_for()
-        page.locator(".grid-body").evaluate("(body) => { body.scrollTop = body.scrollHeight; }")
-        older.wait_for(state="detached")
-        page.keyboard.type("jjjjj")
-        page.locator(".grid-row.active").wait_for()
-    dashboard.sokovan("stop", "many", "--yes")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from tests.browser import page_scripts as scripts
 from tests.browser.dashboard_rig import LASTED, RULES, Dashboard, text_of, violations
 from tests.browser.relay import Relay
+
+pytestmark = pytest.mark.server
 
 
 def names_of(page: Any) -> list[str]:
@@ -305,3 +310,69 @@ def agent_of(dashboard: Dashboard, session: str) -> str:
     """The agent of the first kernel of a session."""
     [kernel, *_] = json.loads(dashboard.sokovan("session", "show", session, "--json"))["kernels"]
     return str(kernel["agent"])
+
+
+def test_the_names_of_all_pages_are_in_view_on_wide_screens(dashboard: Dashboard) -> None:
+    with dashboard.page() as page:
+        page.locator(".who", has_text="admin").wait_for()
+        for width in (1440, 1280, 800):
+            page.set_viewport_size({"width": width, "height": 900})
+            nav = page.get_by_role("navigation", name="pages")
+            assert nav.evaluate("(nav) => nav.scrollWidth <= nav.clientWidth"), width
+            last = nav.get_by_role("link", name="Administration").bounding_box()
+            assert last["x"] + last["width"] <= width
+
+
+@pytest.mark.parametrize("script", ["", scripts.NO_SHARED_WORKERS], ids=["shared worker", "lock"])
+def test_more_tabs_than_a_browser_has_connections_show_what_happens(dashboard: Dashboard, script: str) -> None:
+    fresh = dashboard.context.browser.new_context()
+    with ExitStack() as tabs, fresh:
+        fresh.add_init_script(script)
+        # Each has a stack of its own, so that the first can be closed.
+        first = tabs.enter_context(ExitStack())
+        pages = [first.enter_context(dashboard.watched(fresh, dashboard.address()))]
+        pages[0].locator(".line", has_text="live").wait_for()
+        pages += [tabs.enter_context(dashboard.watched(fresh, f"{dashboard.url}/ui/sessions?q=tab-")) for _ in range(7)]
+        for page in pages:
+            page.locator(".line", has_text="live").wait_for()
+        name = f"tab-{len(script)}"
+        # What had the stream is closed, and another tab goes on.
+        first.close()
+        dashboard.sokovan("run", "-d", "--name", name, "--cpus", "0.1", "--", "sleep", "600")
+        for page in pages[1:]:
+            page.get_by_role("row", name=re.compile(f"running {name}")).wait_for()
+        dashboard.sokovan("stop", name, "--yes")
+
+
+def test_a_filter_finds_sessions_that_the_browser_does_not_hold(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "far-away", "--cpus", "0.1", "--", "sleep", "600")
+    with dashboard.page("/ui/sessions") as page:
+        page.add_init_script(scripts.HOLDS_NOTHING)
+        page.goto(f"{dashboard.url}/ui/sessions")
+        page.get_by_text("A filter by name, id, user, queue or reason finds them too").wait_for()
+        assert page.get_by_role("row", name=re.compile("far-away")).count() == 0
+        page.get_by_label("filter sessions").fill("FAR away")
+        page.get_by_role("row", name=re.compile("far-away")).wait_for()
+        assert "sokovan ps --all --no-limit --search 'FAR away'" in text_of(page, ".bar .copy")
+        page.get_by_label("filter sessions").fill("far-beyond")
+        page.get_by_text("No session matches the filter.").wait_for()
+    dashboard.sokovan("stop", "far-away")
+
+
+def test_many_sessions_are_few_nodes_of_the_document(dashboard: Dashboard) -> None:
+    dashboard.sokovan("run", "-d", "--name", "many", "--array", "0-399", "--cpus", "0.1", "--", "sleep", "600")
+    with dashboard.page("/ui/sessions") as page:
+        page.get_by_role("row", name=re.compile("many")).first.wait_for()
+        page.get_by_role("button", name=re.compile(r"^all 4\d\d")).wait_for()
+        assert page.evaluate(scripts.NODES) < 500
+        (older := page.get_by_text("older ones follow when you reach the end of the list")).wait_for()
+        body = page.locator(".grid-body")
+        first = body.get_by_role("row").first.get_attribute("aria-rowindex")
+        body.evaluate("(body) => { body.scrollTop = 3_200; }")
+        page.locator(f".grid-body .grid-row[aria-rowindex='{first}']").wait_for(state="detached")
+        assert page.evaluate(scripts.NODES) < 500
+        body.evaluate("(body) => { body.scrollTop = body.scrollHeight; }")
+        older.wait_for(state="detached")
+        page.keyboard.type("jjjjj")
+        page.locator(".grid-row.active").wait_for()
+    dashboard.sokovan("stop", "many", "--yes")

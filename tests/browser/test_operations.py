@@ -18,6 +18,7 @@ import pytest
 
 from sokovan.cli.formatting import utc_text
 from tests.browser.dashboard_rig import LASTED, LIMIT_MS, RULES, Dashboard, text_of, violations
+from tests.browser.page_scripts import GOES
 
 pytestmark = pytest.mark.server
 
@@ -176,6 +177,40 @@ def test_a_past_time_has_the_bars_of_what_ran_then(dashboard: Dashboard) -> None
     with dashboard.page("/ui/timeline?from=yesterday") as page:
         page.get_by_role("alert").get_by_text('"from" is not a time: yesterday').wait_for()
         assert violations(page, *RULES) == []
+
+
+def test_a_booking_shows_who_leaves_and_who_left(dashboard: Dashboard) -> None:
+    train = ("--type", "batch", "--gpus", "8", "--grace", "1s", "--cpus", "0.1")
+    dashboard.sokovan("run", "-d", "--name", "in-its-way", *train, "--", "sleep", "600")
+    dashboard.sokovan("wait", "in-its-way", "--until", "running")
+    [kernel] = json.loads(dashboard.sokovan("session", "show", "in-its-way", "--json"))["kernels"]
+    create = ("booking", "create", "demo", "--for", "2h", "--agent", kernel["agent"], "--user", "admin", "--from")
+    dashboard.sokovan(*create, "1h")
+    with dashboard.page("/ui/timeline") as page:
+        page.get_by_role("link", name="Bookings").click()
+        page.get_by_role("row", name=re.compile(f"^demo booking begins in .* {kernel['agent']} user admin$")).wait_for()
+        assert violations(page, *RULES) == []
+        page.get_by_role("link", name="demo", exact=True).click()
+        leaves = page.get_by_role("region", name="sessions that leave")
+        leaves.get_by_role("row", name=re.compile("^in-its-way admin all .* waits again$")).wait_for()
+        page.get_by_text("No session was evicted.").wait_for()
+        assert violations(page, *RULES) == []
+        # The page shows what becomes of it, without being loaded again.
+        dashboard.sokovan(*create, "10s", "--replace")
+        left = page.get_by_role("region", name="evicted sessions")
+        left.get_by_role("row", name=re.compile("^in-its-way admin all .* ago .* ago [0-9]+ slot seconds?$")).wait_for()
+        leaves.wait_for(state="detached")
+        page.get_by_text(re.compile("^booking, now, ends in ")).wait_for()
+        assert violations(page, *RULES) == []
+        dashboard.sokovan("run", "-d", "--name", "guest", "--booking", "demo", "--cpus", "0.1", "--", "sleep", "600")
+        page.evaluate(GOES, "/ui/sessions/guest")
+        page.locator(".facts").get_by_role("link", name="demo", exact=True).click()
+        page.get_by_role("heading", name="demo", exact=True).wait_for()
+        page.get_by_role("link", name="Timeline").click()
+        lane = page.get_by_role("row", name=re.compile("^booking demo"))
+        assert lane.get_by_role("link").get_attribute("href") == "/ui/bookings/demo"
+    dashboard.sokovan("stop", "guest", "in-its-way", "--yes")
+    dashboard.sokovan("booking", "rm", "demo", "--yes")
 
 
 def test_the_output_of_a_gang_is_read_together(dashboard: Dashboard) -> None:

@@ -21,6 +21,7 @@ PAGES = {"overview": "", "sessions": "sessions", "new": "new", "cluster": "clust
     "deployments": "deployments",
     "timeline": "timeline?span=15m",
     "devices": "timeline?view=devices&span=15m",
+    "bookings": "bookings",
     "history": "history",
     "audit-log": "history?view=log",
     "what-if": "what-if",
@@ -60,8 +61,11 @@ def load(up: Dashboard) -> str:
     up.sokovan("run", "-d", "--name", "sweep", "--array", "0-199", "--gpus", "1", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "whole", "--size", "64", "--gpus", "8", "--", "sleep", "3600")
     up.sokovan("run", "-d", "--name", "shell", "--where", "sokovan.fake not exists", "--", "sleep", "3600")
-    up.sokovan("serve", "toy", "--name", "chatty", "--replicas", "2", "--detach")
+    up.sokovan("serve", "toy", "--name", "chatty", "--replicas", "2")
+    up.sokovan("chat", "chatty", "hello")
     up.sokovan("agent", "drain", "r01n3")
+    up.sokovan("booking", "create", "demo", "--from", "2h", "--for", "4h", "--hypernode", "r00", "--queue", "research")
+    up.sokovan("agent", "maintenance", "r07n7", "--from", "24h", "--for", "2h")
     return "whole"
 
 
@@ -107,7 +111,9 @@ def take_all(up: Dashboard) -> None:
         if state == "full":
             pages |= {
                 "session": f"sessions/{load(up)}",
+                "gang": "sessions/train-0",
                 "drawer": "cluster?agent=r01n3",
+                "booking": "bookings/demo",
                 "deployment": "deployments/chatty",
                 "terminal": "sessions/shell/terminal",
             }

@@ -23,6 +23,7 @@ const PAGES = [
   ["/queues", "Queues", "q"],
   ["/deployments", "Deployments", "d"],
   ["/timeline", "Timeline", "t"],
+  ["/bookings", "Bookings", "b"],
   ["/history", "History", "h"],
   ["/what-if", "What if", "w"],
   ["/admin", "Administration", "a"],
@@ -93,6 +94,7 @@ function Shell() {
     return () => removeEventListener("keydown", pressed);
   }, []);
   const here = path.value;
+  const who = me.value ? `${me.value.user} (${me.value.role})` : "";
   const nav = useRef<HTMLElement>(null);
   // On a narrow screen the list of pages is scrolled so that the current one is seen.
   useEffect(() => {
@@ -124,7 +126,7 @@ function Shell() {
           <option value="light">light</option>
           <option value="dark">dark</option>
         </select>
-        <span class="who">{me.value ? `${me.value.user} (${me.value.role})` : ""}</span>
+        <span class="who" title={who}>{who}</span>
         <button type="button" onClick={() => void logOut()}>Log out</button>
       </header>
       <main id="content" tabIndex={-1}>

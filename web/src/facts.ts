@@ -1,6 +1,6 @@
 // What the page of a session says about its starts, its limits and what ended its work before. Pure.
 import { duration, plural } from "./format.ts";
-import type { EvictionView, FailedStartView, SessionView } from "./wire.ts";
+import type { EvictionView, FailedStartView, SessionView, VictimView } from "./wire.ts";
 
 /** For whom a session had to give way, and what that cost. */
 export function evictionText(one: EvictionView): string {
@@ -10,6 +10,20 @@ export function evictionText(one: EvictionView): string {
   const saved = one.saves_every_s === null ? "its start (no checkpoint was reported)" : `its last save (it saves every ${duration(one.saves_every_s)})`;
   const since = `${one.reported ? "its last checkpoint" : saved}${one.step === null ? "" : ` (step ${one.step})`}`;
   return `${what}; ${one.lost_slot_s} slot seconds since ${since}: ${one.ended_at ? "lost" : "at stake"}`;
+}
+
+/** A session that would be evicted; one of another user has neither name nor id. */
+export function victimText(one: VictimView): string {
+  return one.name || one.session || "a session of another user";
+}
+
+const ADVICE: Record<string, string> = {
+  WAIT: "wait", CHANGE: "change the request", ASK_ADMIN: "ask an administrator", BROKEN: "something is broken: ask an administrator",
+};
+
+/** What to do about a verdict; empty if there is nothing to do. */
+export function adviceText(verdict: string): string {
+  return ADVICE[verdict] ?? "";
 }
 
 export function failedStartText(one: FailedStartView): string {

@@ -19,6 +19,8 @@ const FILES: readonly (readonly [RegExp, () => Promise<Page>])[] = [
   [/^\/deployments\/new$/, async () => (await import("./pages/serve.tsx")).ServePage],
   [/^\/deployments\/([^/]+)$/, async () => (await import("./pages/deployments.tsx")).DeploymentPage],
   [/^\/timeline$/, async () => (await import("./pages/timeline.tsx")).TimelinePage],
+  [/^\/bookings$/, async () => (await import("./pages/bookings.tsx")).BookingsPage],
+  [/^\/bookings\/([^/]+)$/, async () => (await import("./pages/bookings.tsx")).BookingPage],
   [/^\/history$/, async () => (await import("./pages/history.tsx")).HistoryPage],
   [/^\/what-if$/, async () => (await import("./pages/whatif.tsx")).WhatIfPage],
   [/^\/admin$/, async () => (await import("./pages/admin.tsx")).AdminPage],

@@ -91,13 +91,13 @@ export function averageOf(steps: readonly Step[], to: number): number {
   return area / (to - first.at);
 }
 
-/** Times for marks on an axis: a handful, at round distances. */
-export function marksOf(from: number, to: number, most = 8): number[] {
+/** Times for marks on an axis: a handful, at round distances of a clock that is `ahead` of UTC. */
+export function marksOf(from: number, to: number, most = 8, ahead = 0): number[] {
   const minute = 60_000;
   const lengths = [1, 5, 10, 15, 30, 60, 180, 360, 720, 1440, 2880, 10080].map((minutes) => minutes * minute);
   const every = lengths.find((length) => (to - from) / length <= most) ?? 10080 * minute;
   const found: number[] = [];
-  for (let at = Math.ceil(from / every) * every; at <= to; at += every) found.push(at);
+  for (let at = Math.ceil((from + ahead) / every) * every - ahead; at <= to; at += every) found.push(at);
   return found;
 }
 

@@ -63,3 +63,11 @@ export function fromLocal(text: string): string {
   const at = text ? new Date(text).getTime() : NaN;
   return at >= 0 && at <= LAST_MS ? timeText(at) : "";
 }
+
+const DAY_MS = 86_400_000;
+
+/** A mark of an axis: a time of the day, or the day that begins there if the axis is longer than one. */
+export function markText(at: number, length: number): string {
+  const [day = "", time = ""] = localText(at).split("T");
+  return length > DAY_MS && time === "00:00" ? day.slice(5) : time;
+}

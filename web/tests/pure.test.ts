@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { afterwards, agentsText, ownersText, partText, whenText } from "../src/bookings.ts";
 import { bodyFrom, given, KINDS, shown } from "../src/catalog.ts";
 import { endedCommand, listCommand, timelineCommand } from "../src/commands.ts";
 import { bodyOf, commandLine, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, unfinished, words } from "../src/draft.ts";
 import { stopCommand, stoppable, summaryOf } from "../src/endings.ts";
 import { EventReader } from "../src/events.ts";
 import { problemLines, amount, duration, printable, shellWords } from "../src/format.ts";
-import { evictionText, rareFacts, timeTo } from "../src/facts.ts";
+import { adviceText, evictionText, rareFacts, timeTo, victimText } from "../src/facts.ts";
 import { GrowingList } from "../src/growing.ts";
 import { extent, lanesOf } from "../src/lanes.ts";
 import { agentsOf, cellAt, faultsOf, heldOn, impactOf, layout, needingAttention, nextSpot, spotAt, ZOOMS } from "../src/map.ts";
@@ -26,12 +27,45 @@ import { bytesOf, pasted } from "../src/terminal/keys.ts";
 import { Screen } from "../src/terminal/screen.ts";
 import { cssColour, RGB } from "../src/terminal/style.ts";
 import { averageOf, barsIn, heldOver, hoursOf, marksOf, pathOf, seriesOf, sidesOf, unitOf } from "../src/timeline.ts";
-import { fromLocal, localText, movedBy, windowOf } from "../src/window.ts";
+import { fromLocal, localText, markText, movedBy, windowOf } from "../src/window.ts";
 import { askedOf, coresOf, deviceUseOf, nextUse, POINTS_MAX, type Use } from "../src/use.ts";
 import { addressOf, asked as askedChanges, changesOf, NONE, unfinishedChanges, whatIfLine } from "../src/whatif.ts";
-import type { DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView } from "../src/wire.ts";
+import type { BookingBody, BookingEvictionView, DeploymentView, FleetView, TimelineView, DeploymentWhyView, EvictionView, HistoryLine, KernelUseView, QueueBody, QueueShareView, ReplicaView, RouteEndpointView, SessionSpecView, SessionView, VictimView } from "../src/wire.ts";
 
 const encoder = new TextEncoder();
+
+test("a booking says when it is, which agents it has, for whom, and what becomes of sessions", () => {
+  const one: BookingBody = { name: "demo", starts_at: "2030-01-31T18:00:00Z", ends_at: "2030-01-31T20:00:00Z", agents: ["a", "b"], users: ["ana"], queues: ["prod"] };
+  const at = (text: string) => whenText(one, Date.parse(text));
+  assert.equal(at("2030-01-31T16:30:00Z"), "begins in 1h 30m");
+  assert.equal(at("2030-01-31T18:00:00Z"), "now, ends in 2h");
+  assert.equal(at("2030-01-31T20:00:00Z"), "over");
+  assert.equal(agentsText(one), "a, b");
+  assert.equal(agentsText({ ...one, agents: ["a", "b", "c", "d"] }), "a, b, c, d");
+  assert.equal(agentsText({ ...one, agents: ["a", "b", "c", "d", "e"] }), "a, b, c and 2 more");
+  assert.equal(agentsText({ ...one, agents: [], hypernode: "rack1" }), "all of rack1");
+  assert.equal(ownersText(one), "user ana, queue prod");
+  const leaves: BookingEvictionView = {
+    session: "s", name: "", user: "ana", kernels: 1, whole: false, notice_at: "", ends_by: "", then: "shrink", evicted: false, ended_at: null, lost_slot_s: null,
+  };
+  assert.deepEqual([partText(leaves), afterwards(leaves)], ["1 kernel", "goes on with fewer kernels"]);
+  assert.deepEqual([partText({ ...leaves, whole: true }), afterwards({ ...leaves, then: "requeue" }), afterwards({ ...leaves, then: "end" })], ["all", "waits again", "ends"]);
+});
+
+test("a session that would be evicted has a name, an id, or is that of another user", () => {
+  const one: VictimView = { session: "s-1", action: "reclaim", kernels: 1, whole: true, lost_slot_s: 0, name: "train", rule: "share", cost: null, next_best: null };
+  assert.deepEqual([victimText(one), victimText({ ...one, name: "" }), victimText({ ...one, name: "", session: "" })], ["train", "s-1", "a session of another user"]);
+});
+
+test("a verdict says what to do in words, and nothing if there is nothing to do", () => {
+  assert.deepEqual(["WAIT", "CHANGE", "ASK_ADMIN", "NOTHING", ""].map(adviceText), ["wait", "change the request", "ask an administrator", "", ""]);
+});
+
+test("a mark of an axis is a time of the day, or a day if the axis is longer", () => {
+  const midnight = new Date(2030, 0, 31).getTime();
+  assert.deepEqual([markText(midnight, 86_400_000), markText(midnight, 86_400_001)], ["00:00", "01-31"]);
+  assert.equal(markText(midnight + 6 * 3_600_000, 604_800_000), "06:00");
+});
 
 test("amounts are written in the units of their slot", () => {
   assert.equal(amount("cpu", 1500), "1.5");
@@ -453,6 +487,9 @@ test("devices over time are the sum of what sessions hold", () => {
 
 test("the text of a mark is not cut, not across now and not on another one", () => {
   assert.deepEqual(marksOf(0, 990_000, 2), [0, 600_000]);
+  // Half past five in India is midnight of UTC.
+  const hour = 3_600_000;
+  assert.deepEqual(marksOf(5.2 * hour, 24 * hour, 4, 5.5 * hour), [6.5, 12.5, 18.5].map((at) => at * hour));
   assert.deepEqual(sidesOf([10, 40, 70], 0, 100, 90, 15), ["after", "after", "after"]);
   assert.deepEqual(sidesOf([40, 80], 0, 100, 90, 15), ["after", "before"]);
   assert.deepEqual(sidesOf([40, 95], 0, 100, 90, 15), ["after", "none"]);

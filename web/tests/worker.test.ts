@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { FIRST_ROWS, Held, MORE_ROWS } from "../src/live/held.ts";
+import { type Channel, type Line, type Said, Tab } from "../src/live/leader.ts";
 import type { FromWorker, ToWorker } from "../src/live/messages.ts";
 import { rowOf, type SessionRow } from "../src/rows.ts";
 import type { EventView, SessionRowPage, SessionRowView } from "../src/wire.ts";
@@ -75,6 +76,55 @@ test("what is held grows by scrolling, and new sessions push the oldest out", ()
   assert.deepEqual(held.take(), { whole: true });
   held.replace(rowsFrom(SESSIONS + 301, held.wanted), "again");
   assert.equal(held.rows.size, FIRST_ROWS + MORE_ROWS);
+});
+
+/** Workers of tabs on one channel: what each was told, and what each had to do. */
+function tabs(count: number) {
+  const channels: Channel[] = [];
+  return Array.from({ length: count }, (_, at) => {
+    const told: FromWorker[] = [];
+    const work: { line: Line; message: ToWorker }[] = [];
+    const postMessage = (data: Said) => channels.forEach((one, other) => other !== at && one.onmessage?.({ data } as MessageEvent<Said>));
+    const channel: Channel = { postMessage, onmessage: null };
+    channels.push(channel);
+    return { tab: new Tab(`tab-${at}`, channel, (message) => told.push(message), (line, message) => work.push({ line, message })), told, work };
+  }) as [TabOf, TabOf, TabOf];
+}
+interface TabOf {
+  tab: Tab;
+  told: FromWorker[];
+  work: { line: Line; message: ToWorker }[];
+}
+
+test("of tabs without a shared worker one works for all, and the next one takes over what each wants", () => {
+  const [first, second, third] = tabs(3);
+  const open: ToWorker = { kind: "open", proof: "p" };
+  const watch: ToWorker = { kind: "watch", ids: ["s-1"] };
+  first.tab.said(open);
+  second.tab.said(open);
+  second.tab.said(watch);
+  assert.deepEqual([first.work, second.work], [[], []]);
+  first.tab.lead();
+  assert.deepEqual(first.work.map((one) => one.message), [open, open, watch]);
+  third.tab.said(open);
+  const [own, , ofSecond, ofThird] = first.work.map((one) => one.line);
+  assert.notEqual(ofSecond, ofThird);
+  // Its own tab is told directly; another one by name, or all others together.
+  const up: FromWorker = { kind: "line", up: true, at: 1 };
+  own?.postMessage(up);
+  assert.deepEqual([first.told, second.told, third.told], [[up], [], []]);
+  ofSecond?.postMessage(up);
+  assert.deepEqual([first.told, second.told, third.told], [[up], [up], []]);
+  ofThird?.all?.(up);
+  assert.deepEqual([first.told, second.told, third.told], [[up], [up, up], [up]]);
+  // A tab that is logged out hears nothing, and wants nothing of the next leader.
+  third.tab.said({ kind: "close" });
+  assert.deepEqual(first.work.at(-1), { line: ofThird, message: { kind: "close" } });
+  ofSecond?.all?.(up);
+  assert.deepEqual([second.told.length, third.told.length], [3, 1]);
+  first.tab.said({ kind: "close" });
+  second.tab.lead();
+  assert.deepEqual(second.work.map((one) => one.message), [open, watch]);
 });
 
 // The worker itself, in front of a server of 10,000 sessions that counts what it is asked.

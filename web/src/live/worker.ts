@@ -5,6 +5,7 @@ import type { EventView, SessionRowView as ListedSession, SessionRowPage } from 
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
 import { FIRST_ROWS, Held, MORE_ROWS, NAMED_MAX } from "./held.ts";
+import { type Channel, type Line, Tab } from "./leader.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
 
 // The first change is read at once. What follows is collected for some times as long as that read took, so that
@@ -22,10 +23,7 @@ const RETRY_MAX_MS = 15_000;
 // The server says every 15 seconds that it is there. A stream that is silent for longer than this is taken for broken.
 const SILENT_MS = 40_000;
 const LISTEN_MS = 5_000;
-
-interface Line {
-  postMessage(message: FromWorker): void;
-}
+const LOCK = "sokovan";
 
 // Each tab, with the sessions that it watches.
 const lines = new Map<Line, ReadonlySet<string>>();
@@ -46,7 +44,12 @@ let growing = false;
 let restUntil = 0;
 
 function tell(message: FromWorker): void {
-  for (const line of lines.keys()) line.postMessage(message);
+  let all: Line["all"];
+  for (const line of lines.keys()) {
+    if (line.all) all = line.all;
+    else line.postMessage(message);
+  }
+  all?.(message);
 }
 
 function setUp(now: boolean): void {
@@ -295,6 +298,7 @@ const scope = self as unknown as {
   onconnect: ((event: MessageEvent) => void) | null;
   onmessage: ((event: MessageEvent<ToWorker>) => void) | null;
   postMessage?: (message: FromWorker) => void;
+  navigator?: Navigator;
 };
 
 scope.onconnect = (event) => {
@@ -303,9 +307,20 @@ scope.onconnect = (event) => {
   lines.set(port, new Set());
   port.onmessage = (told: MessageEvent<ToWorker>) => heard(port, told.data);
 };
-// Without shared workers each tab has a worker of its own.
+// Without shared workers each tab has a worker of its own, and one of them the stream; without locks each has one.
 if (scope.postMessage) {
-  const own: Line = { postMessage: (message) => scope.postMessage?.(message) };
-  lines.set(own, new Set());
-  scope.onmessage = (told) => heard(own, told.data);
+  const tell = (message: FromWorker) => scope.postMessage?.(message);
+  const locks = scope.navigator?.locks;
+  if (locks) {
+    const tab = new Tab(crypto.randomUUID(), new BroadcastChannel(LOCK) as Channel, tell, heard);
+    scope.onmessage = (told) => tab.said(told.data);
+    // It is held until the tab is closed.
+    void locks.request(LOCK, () => {
+      tab.lead();
+      return new Promise(() => undefined);
+    });
+  } else {
+    const own: Line = { postMessage: tell };
+    scope.onmessage = (told) => heard(own, told.data);
+  }
 }

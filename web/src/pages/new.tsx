@@ -3,9 +3,10 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Problem, all, call, newKey } from "../api.ts";
 import { plural, shellWords } from "../format.ts";
 import { commandLine, type Draft, bodyOf, draftOf, EMPTY, formOf, keptOf, textOf, typedOf, unfinished } from "../draft.ts";
+import { victimText } from "../facts.ts";
 import { CopyCommand, ProblemBox } from "../parts/basics.tsx";
 import { useResource } from "../parts/resource.ts";
-import { go, query } from "../router.ts";
+import { go, href, query } from "../router.ts";
 import { countBy } from "../rows.ts";
 import type { PlanView, ProblemView, QueueBody, SessionSpecView, SessionView } from "../wire.ts";
 
@@ -202,8 +203,8 @@ function PlanDetails({ plan }: { plan: PlanView }) {
       <p class="muted">in queue {plan.queue} of {plan.scaling_group}{plan.position ? `, ${plan.position} ahead of it` : ""}</p>
       {plan.checks.length ? (
         <ul class="checks" aria-label="checks">
-          {plan.checks.map((check) => (
-            <li key={check.name} class={check.result}><span class="mark" aria-hidden="true">{MARKS[check.result] ?? "·"}</span><span>{check.name} <span class="muted">{check.result}</span> {check.detail}</span></li>
+          {plan.checks.map((check, index) => (
+            <li key={index} class={check.result}><span class="mark" aria-hidden="true">{MARKS[check.result] ?? "·"}</span><span>{check.name} <span class="muted">{check.result}</span> {check.detail}</span></li>
           ))}
         </ul>
       ) : null}
@@ -211,7 +212,7 @@ function PlanDetails({ plan }: { plan: PlanView }) {
       {places.length ? (
         <ul aria-label="places">{places.map(([agent, kernels]) => <li key={agent}><a href={`/ui/cluster?agent=${encodeURIComponent(agent)}`}>{agent}</a> <span class="muted">{plural(kernels, "kernel")}</span></li>)}</ul>
       ) : null}
-      {plan.evicts.length ? <ul aria-label="evictions">{plan.evicts.map((one) => <li key={one.session}><a href={`/ui/sessions/${encodeURIComponent(one.session)}`}>{one.name || one.session}</a> <span class="muted">{plural(one.kernels, "kernel")}</span></li>)}</ul> : null}
+      {plan.evicts.length ? <ul aria-label="evictions">{plan.evicts.map((one, index) => <li key={index}>{one.session ? <a href={href(`/sessions/${encodeURIComponent(one.session)}`)}>{victimText(one)}</a> : victimText(one)} <span class="muted">{plural(one.kernels, "kernel")}</span></li>)}</ul> : null}
     </details>
   );
 }

@@ -113,6 +113,7 @@ export function SessionPage({ id }: { id: string }) {
           ["command", <code>{printable(shellWords(view.command)) || "none"}</code>],
           ["submitted", <><Age at={view.submitted_at} /> ago</>],
           ["in this state", <Age at={view.since} until={view.ended_at} />],
+          ...(view.booking ? [["booking", <a href={href(`/bookings/${encodeURIComponent(view.booking)}`)}>{view.booking}</a>] as const] : []),
           ...(view.topology ? [["topology", `${view.topology}${view.hypernode ? ` in ${view.hypernode}` : ""}`] as const] : []),
           ...(view.reason ? [["reason", <><code>{view.reason}</code> {printable(view.reason_detail ?? "")}</>] as const] : []),
           ...(view.exit_code === null ? [] : [["exit code", String(view.exit_code)] as const]),

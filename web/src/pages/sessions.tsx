@@ -28,7 +28,7 @@ const COLUMNS: GridColumn<SessionRow>[] = [
   { name: "Kernels", sort: "kernels", width: "6rem", right: true, cell: (row) => row.size },
   { name: "GPU", sort: "gpu", width: "4.5rem", right: true, cell: (row) => row.devices || "–" },
   { name: "Age", sort: "age", width: "5.5rem", right: true, cell: (row) => <Age at={row.submitted_at} /> },
-  { name: "Reason", sort: "reason", width: "minmax(8rem, 2fr)", cell: (row) => <span title={printable(row.detail ?? "")}>{row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : ""}</span> },
+  { name: "Reason", sort: "reason", width: "minmax(8rem, 2fr)", title: (row) => printable(row.detail ?? ""), cell: (row) => (row.reason ? <><code>{row.reason}</code> {printable(row.detail ?? "")}</> : "") },
 ];
 
 export function SessionsPage() {

@@ -40,7 +40,7 @@ export function TimelinePage() {
           <p>This is the last {window.span}. Choose another time above.</p>
         </div>
       ) : null}
-      {byDevice ? <DeviceLanes window={window} clock={(at) => clock(at, window)} /> : <SessionBars window={window} />}
+      {byDevice ? <DeviceLanes window={window} /> : <SessionBars window={window} />}
     </div>
   );
 }
@@ -122,11 +122,11 @@ function SessionBars({ window }: { window: Window }) {
         <div class="gantt" role="table" aria-label="sessions over time" tabIndex={0}>
           <div class="gantt-row" role="row">
             <span role="columnheader">{plural(bars.length, "session")}</span>
-            <TimeAxis from={from} to={to} clock={(at) => clock(at, window)} />
+            <TimeAxis from={from} to={to} />
           </div>
           {booked.map((one) => (
             <div key={one.name} class="gantt-row" role="row">
-              <span role="rowheader" class="lane-name">booking {one.name}</span>
+              <span role="rowheader" class="lane-name">{one.kind ?? "booking"} <a href={href(`/bookings/${encodeURIComponent(one.name)}`)}>{one.name}</a></span>
               <span class="gantt-bars" role="cell">
                 <span class="gantt-bar booked" style={{ left: share(Date.parse(one.starts_at)), right: `calc(100% - ${share(Date.parse(one.ends_at))})` }} title={`${one.starts_at} to ${one.ends_at}`}>booked</span>
               </span>
@@ -140,11 +140,6 @@ function SessionBars({ window }: { window: Window }) {
       )}
     </>
   );
-}
-
-function clock(at: number, window: Window): string {
-  const time = new Date(at);
-  return window.to - window.from > 86_400_000 ? time.toISOString().slice(5, 10) : time.toTimeString().slice(0, 5);
 }
 
 function Line({ bar, share }: { bar: Bar; share: (at: number) => string }) {

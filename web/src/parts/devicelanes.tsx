@@ -19,7 +19,7 @@ const AGAIN_MS = 10_000;
 // Sessions that the title of a target names.
 const NAMED = 10;
 
-export function DeviceLanes({ window, clock }: { window: Window; clock: (at: number) => string }) {
+export function DeviceLanes({ window }: { window: Window }) {
   const agent = query.value.get("agent") ?? "";
   const cursor = query.value.get("cursor") ?? "";
   const length = window.to - window.from;
@@ -48,7 +48,7 @@ export function DeviceLanes({ window, clock }: { window: Window; clock: (at: num
       </div>
       {found.problem ? <ProblemBox problem={found.problem} retry={found.retry} /> : null}
       {lanes.length && lanes.every((lane) => !lane.pieces.length) ? <p class="muted">None of these devices was held, booked or kept in this time.</p> : null}
-      {!view ? (found.problem ? null : <Skeleton lines={12} />) : lanes.length ? <Lanes view={view} lanes={lanes} clock={clock} /> : (
+      {!view ? (found.problem ? null : <Skeleton lines={12} />) : lanes.length ? <Lanes view={view} lanes={lanes} /> : (
         <Empty title={agent ? "This agent has no devices." : "No agent here has devices. Sessions over time are on the other view."} command="sokovan agent ls" />
       )}
       {view?.cut ? <p class="muted">There are more holds than are shown: choose a shorter time, or one agent.</p> : null}
@@ -62,7 +62,7 @@ export function DeviceLanes({ window, clock }: { window: Window; clock: (at: num
   );
 }
 
-function Lanes({ view, lanes, clock }: { view: TimelineView; lanes: readonly DeviceLane[]; clock: (at: number) => string }) {
+function Lanes({ view, lanes }: { view: TimelineView; lanes: readonly DeviceLane[] }) {
   const table = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   // The piece whose target shows several sessions.
@@ -81,7 +81,7 @@ function Lanes({ view, lanes, clock }: { view: TimelineView; lanes: readonly Dev
     <div class="gantt" role="table" aria-label="devices over time" tabIndex={0} ref={table}>
       <div class="gantt-row" role="row">
         <span role="columnheader">Devices</span>
-        <TimeAxis from={from} to={to} clock={clock} />
+        <TimeAxis from={from} to={to} />
       </div>
       {lanes.map((lane) => {
         const drawn = lane.pieces.map(asDrawn);

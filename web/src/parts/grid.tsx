@@ -7,6 +7,8 @@ export interface GridColumn<T> {
   width: string;
   right?: boolean;
   cell: (item: T) => ComponentChildren;
+  /** What the cell says in full. */
+  title?: (item: T) => string;
   /** The key that the list is sorted by when its head is chosen. */
   sort?: string;
 }
@@ -32,7 +34,8 @@ interface GridProps<T> {
 
 const BOX = "2rem";
 const ROW = 32;
-const SPARE = 4;
+// Beyond those in view, on both sides: a frame of smooth scrolling moves less than a row.
+const SPARE = 1;
 // Rows before the end at which more are asked for.
 const NEAR_END = 50;
 
@@ -116,7 +119,7 @@ export function Grid<T>({ label, items, columns, keyOf, active, chosen, onActive
                   </span>
                 ) : null}
                 {columns.map((column) => (
-                  <span key={column.name} role="gridcell" class={column.right ? "right" : ""}>{column.cell(item)}</span>
+                  <span key={column.name} role="gridcell" class={column.right ? "right" : ""} title={column.title?.(item)}>{column.cell(item)}</span>
                 ))}
               </div>
             );

@@ -1,6 +1,7 @@
 // Why a session is in its state: the verdict, the checks, what remains of the agents, and what would help.
 import type { WhyView } from "../wire.ts";
 import { call } from "../api.ts";
+import { adviceText } from "../facts.ts";
 import { plural, printable } from "../format.ts";
 import { Age, CopyCommand, ProblemBox, Skeleton } from "./basics.tsx";
 import { useResource } from "./resource.ts";
@@ -13,19 +14,20 @@ export function Why({ id, tick }: { id: string; tick: unknown }) {
   if (!found.value) return <Skeleton lines={4} />;
   const why = found.value;
   const funnel = Object.entries(why.funnel);
+  const advice = adviceText(why.verdict);
   return (
     <div class="why">
       <p class="summary">{printable(why.summary)}</p>
       <p class="muted">
-        {why.verdict ? <><strong>{why.verdict}</strong> · </> : null}
+        {advice ? <><strong>{advice}</strong> · </> : null}
         <code>{why.code}</code>
         {why.position > 0 ? <> · {why.position} ahead of it in its queue</> : null}
         {why.as_of ? <> · as of <Age at={why.as_of} /> ago</> : null}
       </p>
       {why.checks.length ? (
         <ul class="checks" aria-label="checks">
-          {why.checks.map((check) => (
-            <li key={check.name} class={check.result}>
+          {why.checks.map((check, index) => (
+            <li key={index} class={check.result}>
               <span class="mark" aria-hidden="true">{MARKS[check.result] ?? "·"}</span>
               <span>{check.name} <span class="muted">{check.result}</span> {printable(check.detail)}</span>
             </li>

@@ -88,7 +88,10 @@ class KernelLogs:
 
     async def _end(self, kernel: KernelRecord) -> int:
         """The length of the output, by binary search: agents do not report it."""
-        low, high = 0, PIECE
+        # Those that are read again and again, until they write something, cost one question each.
+        if not await self._reaches(kernel, 0):
+            return 0
+        low, high = 1, PIECE
         while high < OFFSET_MAX and await self._reaches(kernel, high):
             low, high = high, high * 2
         while low < high:

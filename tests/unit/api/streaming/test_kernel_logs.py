@@ -112,3 +112,9 @@ def test_a_piece_travels_as_base64_with_its_place() -> None:
     chunk = log_chunk(replace(RUNNING, index=3), LogPart(10, b"\xff\x00", end=True))
     assert (chunk.kernel, chunk.offset, chunk.next_offset, chunk.end) == (3, 10, 12, True)
     assert base64.b64decode(chunk.data) == b"\xff\x00"
+
+
+async def test_the_end_of_a_silent_kernel_is_found_with_one_question() -> None:
+    agents = agents_with_output()
+    assert await KernelLogs(agents).tail(RUNNING, 200) == 0
+    assert agents.calls == [("read", "a1", "k", 1, 0, 1)]

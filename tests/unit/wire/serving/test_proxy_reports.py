@@ -42,6 +42,8 @@ def test_usage_without_a_key_is_that_of_a_public_deployment() -> None:
                 }
             ]
         },
+        {"endpoints": [{"endpoint_id": "k1.1", "began_recently": [0] * (len(FIRST_BYTE_BOUNDS_MS) + 2)}]},
+        {"endpoints": [{"endpoint_id": "k1.1", "ended_recently": [1, -1]}]},
         {"usage": [{**USAGE, "sequence": 0}]},
         {"usage": [{**USAGE, "input_tokens": 1.5}]},
         {"usage": [USAGE] * 10_001},

@@ -83,9 +83,11 @@ class FleetRoutes:
         )
 
     async def _current(self) -> FleetState:
+        # From its arrival: those who waited for another one's read need none of their own, however long it took.
+        arrived_ms = self._clock.monotonic_ms()
         async with self._reading:
             state = self._state
-            if state is None or self._clock.monotonic_ms() - state.read_ms >= KEPT_MS:
+            if state is None or arrived_ms - state.read_ms >= KEPT_MS:
                 state = self._state = await self._store.read(self._read)
             return state
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from sokovan.api.routes.cluster import fleet_columns
 from sokovan.api.routes.cluster.fleet_columns import KEPT_MS
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import AgentId
+from sokovan.domain.owners.access import AccessSubject, Ownership, session_scope
+from sokovan.orchestrator.topology_changes import TopologyState, topology_state
 from sokovan.ports.agent_states import AgentState, DeviceFigures
+from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.clock import VirtualClock
 from tests.unit.api.api_harness import ADMIN, ApiHarness, api_harness, member
 
@@ -82,6 +87,31 @@ async def test_figures_of_devices_come_from_the_last_heartbeat() -> None:
         shown = (await api.get("/agents/a1")).json()["devices"]
         assert (shown[gpu0]["memory_used_bytes"], shown[gpu1]["use_percent"]) == (3 << 30, None)
         assert {len(one["devices"]) for one in (await api.get("/agents")).json()["items"]} == {0}
+
+
+async def test_readers_who_come_during_a_slow_read_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, both_came, came, reads = VirtualClock(), asyncio.Event(), [], []
+
+    def coming(subject: AccessSubject) -> Ownership:
+        came.append(subject)
+        if len(came) == 2:
+            both_came.set()
+        return session_scope(subject)
+
+    async def slow(unit: UnitOfWork, **known: Any) -> TopologyState:
+        reads.append(clock.monotonic_ms())
+        await both_came.wait()
+        await clock.advance(10 * KEPT_MS / 1000)
+        return await topology_state(unit, **known)
+
+    async with api_harness(clock=clock) as api:
+        monkeypatch.setattr(fleet_columns, "session_scope", coming)
+        monkeypatch.setattr(fleet_columns, "topology_state", slow)
+        one, other = await asyncio.gather(fleet(api), fleet(api))
+        assert one == other
+        assert len(reads) == 1
+        await fleet(api)
+        assert len(reads) == 2, "a later reader sees what has changed since"
 
 
 async def test_a_key_is_needed_and_parameters_are_refused(api: ApiHarness) -> None:

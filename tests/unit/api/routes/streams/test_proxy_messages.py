@@ -110,6 +110,8 @@ async def test_a_report_is_stored_and_its_usage_ingested_once(api: ApiHarness) -
                 failing=True,
                 ejected=True,
                 ejections=3,
+                began_recently=(0, 4),
+                ended_recently=(0, 0, 3),
             ),
         ),
         routes=(RouteReport(deployment_id="d", in_flight=2, queued=1),),
@@ -127,6 +129,7 @@ async def test_a_report_is_stored_and_its_usage_ingested_once(api: ApiHarness) -
     seen = found.endpoints["k.1"]
     assert (found.version, seen.healthy, found.routes["d"].queued) == (4, True, 1)
     assert (seen.answers, seen.failures, seen.failing, seen.ejected, seen.ejections) == (9, 8, True, True, 3)
+    assert (seen.began_recently, seen.ended_recently) == ((0, 4), (0, 0, 3))
     [total] = await api.cluster.store.read(lambda unit: unit.proxies.usage(DeploymentId("d"), since_minute=0))
     assert total.requests == 3
 
