@@ -14,6 +14,7 @@ import numpy as np
 from sokovan.scheduling.engine.evictions.order import UnitOrder
 from sokovan.scheduling.engine.evictions.seats import SeatLedger
 from sokovan.scheduling.engine.evictions.taker import Taker
+from sokovan.scheduling.engine.evictions.victims import VictimSession
 
 
 class Reprieve:
@@ -58,14 +59,32 @@ class Reprieve:
         return True
 
     def _spare_gang(self, rows: Sequence[int]) -> None:
-        """Keep the dearest rows of a gang, if what is kept is a gang."""
-        table = self._table
+        """Keep the dearest rows of a gang that would end whole, if what is kept is a gang."""
+        table, victim = self._table, self._table.sessions[int(self._table.session[rows[0]])]
+        # The others do not go on without those that lead.
         dearest = sorted(
-            rows, key=lambda row: (-int(table.priority[row]), -table.losses[row], -int(table.name_rank[row]))
-        )
+            rows,
+            key=lambda row: (
+                not table.leads[row], -int(table.priority[row]), -table.losses[row], -int(table.name_rank[row])
+            ),
+        )  # fmt: skip
         spared = [row for row in dearest if self._spare([row])]
         gone = set(rows).difference(spared)
-        if spared and not table.sessions[int(table.session[rows[0]])].keeps_gang(gone):
-            self._gone.update(spared)
-            if self._ledger is not None:
-                self._ledger.give(spared)
+        if spared and not victim.keeps_gang(gone):
+            self._give_back(spared)
+            self._spare_surplus(dearest, victim)
+
+    def _spare_surplus(self, dearest: Sequence[int], victim: VictimSession) -> None:
+        """Keep what groups need before what is dear; take of a gang only what it can do without."""
+        surplus = set(victim.surplus(reversed(dearest)))
+        if not surplus or not self._spare([row for row in dearest if row not in surplus]):
+            return
+        for row in dearest:
+            if row in surplus and victim.keeps_gang(surplus - {row}) and self._spare([row]):
+                surplus.discard(row)
+
+    def _give_back(self, rows: Sequence[int]) -> None:
+        """Take rows again that were left out."""
+        self._gone.update(rows)
+        if self._ledger is not None:
+            self._ledger.give(rows)
