@@ -43,3 +43,12 @@ def test_a_gang_keeps_what_its_groups_need_before_what_is_dear() -> None:
     order = UnitOrder(made.taker, made.rules.candidates, largest_first=False)
     kept = Reprieve(made.taker, range(5)).run(list(range(5)), order)
     assert made.names(kept) == ["wide.2", "wide.3", "wide.4"]
+
+
+def test_a_gang_is_spared_whole_rather_than_that_another_one_keeps_more_of_its_kernels() -> None:
+    wide = runs("wide", "a0", "a1", "a2", "a3", "a4", min_kernels=1)
+    mid, small = runs("mid", "b0", "b1", "b2", priority=1), runs("tiny", "c0")
+    made = TakerParts(cluster(wide, mid, small, session("taker", *["cpu=1"] * 7, priority=9)))
+    order = UnitOrder(made.taker, made.rules.candidates, largest_first=False)
+    kept = Reprieve(made.taker, range(9)).run(list(range(9)), order)
+    assert made.names(kept) == ["mid.0", "mid.1", "mid.2", "wide.0", "wide.1", "wide.2", "wide.3"]
