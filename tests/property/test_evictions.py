@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,14 +117,7 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
         TAKER, tuple(kernel(f"t{index}", wanted) for index in range(count)), submitted=99, queue=QueueName("q0"),
         priority=3 - number(0, 3) % 3, min_kernels=number(1, count), topology=near,
     )  # fmt: skip
-    agents = tuple(
-        AgentInfo(
-            AgentId(name), ResourceSlot(capacity[name]),
-            ResourceSlot({slot: amount - free[name][slot] for slot, amount in capacity[name].items()}),
-            kernel_count=sum(k.agent == name for s in sessions for k in s.kernels),
-        )
-        for name in names
-    )  # fmt: skip
+    agents = _agents(capacity, free, sessions)
     made = [_queue(draw, name, hierarchy=queues > 2) for name in queue_names]
     if queues > 2:
         made.append(Queue(name=QueueName("above"), deserved=SlotLimits({"cpu": number(0, 9)})))
@@ -134,6 +127,19 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
         queue_policy="capacity", hierarchy=queues > 2, actions=("allocate", action), eviction_options=options
     )
     return Case(snapshot, profile)
+
+
+def _agents(
+    capacity: Mapping[str, dict[str, int]], free: Mapping[str, dict[str, int]], sessions: Sequence[SessionWorkload]
+) -> tuple[AgentInfo, ...]:
+    return tuple(
+        AgentInfo(
+            AgentId(name), ResourceSlot(capacity[name]),
+            ResourceSlot({slot: amount - free[name][slot] for slot, amount in capacity[name].items()}),
+            kernel_count=sum(k.agent == name for s in sessions for k in s.kernels),
+        )
+        for name in capacity
+    )  # fmt: skip
 
 
 def _times(draw: st.DrawFn) -> dict[str, Any]:

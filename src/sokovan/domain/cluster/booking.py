@@ -130,7 +130,7 @@ def earliest_start(
         if overlaps and other.name != booking.name and not wanted.isdisjoint(theirs):
             shared = min(wanted.intersection(theirs))
             problem = f"agent {shared} is booked by {other.name}"
-            # What is in the way at the wanted time comes first, what follows it does not replace it.
+            # The obstacle at the wanted time is named first; a later one does not replace it.
             starts_ms, reason, then = other.to_ms, reason or problem, f"; then {problem}" if reason else ""
     return starts_ms, reason + then
 

@@ -209,7 +209,7 @@ class Explainer:
         return self._no_room(pending, shape, error)
 
     def _without_victims(self, pending: PendingSession, reason: PendingReason) -> str:
-        """What a queue refuses, if it is short and not the cluster, before why nobody is evicted."""
+        """The refusal of a queue, if it is short and not the cluster, and why no session is evicted."""
         refusal, shape = reason.refusal, reason.shape
         if refusal is None or self._totals.limit_is_total(refusal):
             return reason.text

@@ -157,7 +157,7 @@ class Evictions:
         field = "budget" if over else "guarantee" if rules.met_guarantee else "would_not_fit"
         protected = rules.protected._replace(**{field: left})
         if not rules.may_take() and not left:
-            rule = "cool_down" if rules.cools_down() else "beyond_share"
+            rule = "cool_down" if rules.cools_down else "beyond_share"
             protected = Protected(**{rule: sum(rules.protected)})
         refusal = TakerRefusal.of(rules, self._table, protected)
         if memo is not None and not protected.budget:

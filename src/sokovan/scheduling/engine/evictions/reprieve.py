@@ -45,7 +45,7 @@ class Reprieve:
     def _reduced(
         self, rows: Sequence[int], units: Sequence[list[int]], whole_first: Sequence[list[int]] = ()
     ) -> list[int]:
-        """What remains if the units are spared in this order, some of them whole before anything is shrunk."""
+        """The rows that remain if units are spared in this order; `whole_first` whole, before any is shrunk."""
         self._gone = set(rows)
         if self._seats.tight:
             self._ledger = SeatLedger(self._seats, rows, self._agents)

@@ -141,6 +141,8 @@ class EvictionRules:
         self._queue_keys: dict[str, tuple[int, ...]] = {}
         self.demand = demand_of(pending)
         self.asked = self._asked()
+        # Whether the taker's queue may not reclaim only because it gave lately.
+        self.cools_down = cooling and not self.may_take() and any(self._within())
         self._guaranteed = 0
         self._columns = QueueColumns.of(action, pending.node, table)
         self.recalled, self.whole = self._columns.recalled, self._columns.whole
@@ -189,10 +191,6 @@ class EvictionRules:
             return True
         # A queue that gave lately could take back by another slot than the one it gave.
         return all(self._within()) if self._cooling else any(self._within())
-
-    def cools_down(self) -> bool:
-        """Whether the taker's queue may not reclaim only because it gave lately."""
-        return self._cooling and not self.may_take() and any(self._within())
 
     def _within(self) -> list[bool]:
         """For each slot asked for, whether the taker's queue would stay within what it deserves."""
