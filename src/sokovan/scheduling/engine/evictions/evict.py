@@ -193,7 +193,7 @@ class Evictions:
         return [self._table.sessions[int(self._table.session[row])].session for row in rows]
 
     def _proved_later(self, pending: PendingSession, rules: EvictionRules, seats: SeatCounter) -> bool:
-        """Whether the columns decide alone, so that the commitment of a set is trial enough."""
+        """Whether the columns propose one set at most, whose commitment is trial enough."""
         return seats.tight and pending.session.topology is None and seats.weigh_alike(rules.candidates)
 
     def _record(self, rules: EvictionRules, pending: PendingSession, chosen: ChosenVictims) -> None:

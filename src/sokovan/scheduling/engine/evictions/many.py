@@ -44,28 +44,15 @@ class ManyCandidates:
         self._first_rows = FIRST_ROWS
 
     def proposals(self) -> Iterator[list[int]]:
-        """Sets that are enough, by one order of the candidates or two."""
-        found: list[int] | None = None
-        for largest_first in (False, True):
-            if largest_first and not self._may_be_better(found):
-                return
+        """Sets that are enough, one by each order of the candidates."""
+        # Where all release the same, there is only one order.
+        alike = self._proved_later or self._seats.weigh_alike(self._rules.candidates)
+        for largest_first in (False,) if alike else (False, True):
             for agents in self._cheapest_domains(largest_first=largest_first):
-                found = self._in_domain(agents, largest_first=largest_first)
-                if found is not None:
-                    yield found
+                rows = self._in_domain(agents, largest_first=largest_first)
+                if rows is not None:
+                    yield rows
                     break
-
-    def _may_be_better(self, found: list[int] | None) -> bool:
-        """Whether another set may be found with the largest units first.
-
-        Where all rows release the same, only if fewer, larger gangs could end.
-        """
-        table, candidates = self._table, self._rules.candidates
-        if not (self._proved_later or self._seats.weigh_alike(candidates)):
-            return True
-        parts = table.by_session(found or ())
-        ended = [table.sizes[one] for one, part in parts.items() if table.ends(one, part) and not table.broken[one]]
-        return len(ended) > 1 and int(table.sizes[table.session[candidates]].max()) > min(ended)
 
     def _cheapest_domains(self, *, largest_first: bool) -> list[range]:
         """The agents of the HyperNodes that could hold the taker, by the last unit that each would need."""

@@ -110,15 +110,14 @@ class VictimSearch:
     def _among_many(self) -> Rows | None:
         """The best of the sets that the columns propose."""
         found: tuple[FullKey, Rows] | None = None
-        sets = list(dict.fromkeys(tuple(sorted(rows)) for rows in ManyCandidates(self._taker).proposals()))
-        if self._proved_later and len(sets) == 1:
-            return sets[0]
-        for ordered in sets:
-            proof = None if self._proved_later else self._fits(ordered)
-            if proof is None and not self._proved_later:
+        for rows in ManyCandidates(self._taker).proposals():
+            ordered = tuple(sorted(rows))
+            if self._proved_later:
+                return ordered
+            proof = self._fits(ordered)
+            if proof is None:
                 continue
-            tier = 0 if proof is None else proof.tier
-            key = (self._rules.key(ordered), tier, len(ordered), self._names(ordered))
+            key = (self._rules.key(ordered), proof.tier, len(ordered), self._names(ordered))
             if found is None:
                 found = (key, ordered)
             elif ordered != found[1]:

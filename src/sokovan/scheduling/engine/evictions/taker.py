@@ -18,7 +18,7 @@ from sokovan.scheduling.engine.evictions.victims import VictimTable
 class Taker(NamedTuple):
     """The rules of one taker, its candidates, its seats, and the proof by a trial.
 
-    With `proved_later` a set that the columns propose is not tried: its commitment is the proof.
+    With `proved_later` a set that the columns propose is not tried if it is the only one: its commitment is the proof.
     """
 
     rules: EvictionRules
