@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,16 +60,17 @@ def evicted(plan: SchedulingPlan) -> frozenset[str]:
 
 def kernel(
     name: str, slots: dict[str, int], *, agent: str | None = None, priority: int = 0, preemptible: bool = True,
-    leads: bool = False,
+    leads: bool = False, group: str = "",
 ) -> KernelWorkload:  # fmt: skip
     at = None if agent is None else AgentId(agent)
     return KernelWorkload(
-        KernelId(name), ResourceSlot(slots), agent=at, priority=priority, preemptible=preemptible, leads=leads
-    )
+        KernelId(name), ResourceSlot(slots), agent=at, priority=priority, preemptible=preemptible, leads=leads,
+        group=group,
+    )  # fmt: skip
 
 
 @st.composite
-def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5) -> Case:
+def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5, size_max: int = 3) -> Case:
     """Some agents, running sessions, and one session of one shape that waits."""
 
     def number(low: int, high: int) -> int:
@@ -83,7 +84,7 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
     running = 0
     for index in range(number(2, 5)):
         kernels: list[KernelWorkload] = []
-        for part in range(number(1, 3)):
+        for part in range(number(1, size_max)):
             slots = {"cpu": number(1, 2), **({"mem": number(1, 2)} if number(0, 2) == 0 else {})}
             host = draw(st.sampled_from(names))
             if running < kernels_max and all(free[host][slot] >= amount for slot, amount in slots.items()):
@@ -91,35 +92,32 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
                 may_go = number(0, 6) > 0
                 leads = not kernels and number(0, 2) == 0
                 kernels.append(
-                    kernel(f"v{index}{part}", slots, agent=host, priority=number(0, 2), preemptible=may_go, leads=leads)
-                )
+                    kernel(
+                        f"v{index}{part}", slots, agent=host, priority=number(0, 2), preemptible=may_go, leads=leads,
+                        group="sub" if kernels else "main",
+                    )
+                )  # fmt: skip
                 running += 1
         if kernels:
             sessions.append(
                 SessionWorkload(
                     SessionId(f"s{index}"), tuple(kernels), submitted=index, min_kernels=number(0, len(kernels) + 1),
                     queue=QueueName(draw(st.sampled_from(queue_names))), priority=number(0, 2),
-                    preemptible=number(0, 8) > 0, **_times(draw),
+                    preemptible=number(0, 8) > 0, group_minimums=draw(st.sampled_from(({}, {}, {"main": 1}))),
+                    **_times(draw),
                 )
             )  # fmt: skip
     if queues > 1:
         sessions = [_maybe_lent(draw, session, queue_names) for session in sessions]
     wanted = {"cpu": number(1, 3), **({"mem": number(1, 3)} if number(0, 2) == 0 else {})}
-    count = number(1, 3)
+    count = number(1, size_max)
     nodes = tuple(HyperNode(f"h{part}", 1, tuple(names[2 * part :][:2])) for part in range(2) if names[2 * part :])
     near = draw(st.sampled_from(NEAR))
     taker = SessionWorkload(
         TAKER, tuple(kernel(f"t{index}", wanted) for index in range(count)), submitted=99, queue=QueueName("q0"),
         priority=3 - number(0, 3) % 3, min_kernels=number(1, count), topology=near,
     )  # fmt: skip
-    agents = tuple(
-        AgentInfo(
-            AgentId(name), ResourceSlot(capacity[name]),
-            ResourceSlot({slot: amount - free[name][slot] for slot, amount in capacity[name].items()}),
-            kernel_count=sum(k.agent == name for s in sessions for k in s.kernels),
-        )
-        for name in names
-    )  # fmt: skip
+    agents = _agents(capacity, free, sessions)
     made = [_queue(draw, name, hierarchy=queues > 2) for name in queue_names]
     if queues > 2:
         made.append(Queue(name=QueueName("above"), deserved=SlotLimits({"cpu": number(0, 9)})))
@@ -129,6 +127,19 @@ def cases(draw: st.DrawFn, action: str, *, queues: int = 1, kernels_max: int = 5
         queue_policy="capacity", hierarchy=queues > 2, actions=("allocate", action), eviction_options=options
     )
     return Case(snapshot, profile)
+
+
+def _agents(
+    capacity: Mapping[str, dict[str, int]], free: Mapping[str, dict[str, int]], sessions: Sequence[SessionWorkload]
+) -> tuple[AgentInfo, ...]:
+    return tuple(
+        AgentInfo(
+            AgentId(name), ResourceSlot(capacity[name]),
+            ResourceSlot({slot: amount - free[name][slot] for slot, amount in capacity[name].items()}),
+            kernel_count=sum(k.agent == name for s in sessions for k in s.kernels),
+        )
+        for name in capacity
+    )  # fmt: skip
 
 
 def _times(draw: st.DrawFn) -> dict[str, Any]:
@@ -163,6 +174,12 @@ def _queue(draw: st.DrawFn, name: str, *, hierarchy: bool) -> Queue:
 
 
 CASES = st.one_of(cases("preempt"), cases("preempt", queues=2), cases("reclaim", queues=2), cases("reclaim", queues=3))
+
+
+# More kernels than brute force would take, for sets of which several gangs are part.
+WIDE = st.one_of(
+    *(cases(action, queues=queues, kernels_max=9, size_max=5) for action, queues in (("preempt", 1), ("reclaim", 2)))
+)
 
 
 def check_same(case: Case) -> None:
@@ -229,7 +246,7 @@ def check_legal(case: Case, plan: SchedulingPlan) -> None:
 
 @pytest.mark.slow
 @at_most(60)
-@given(CASES)
+@given(st.one_of(CASES, WIDE))
 def test_sets_found_among_many_candidates_are_legal_and_none_is_superfluous(case: Case) -> None:
     before = search.SETS_MAX
     search.SETS_MAX = 0

@@ -9,12 +9,13 @@ import pytest
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName, SessionId
+from sokovan.domain.session import SessionType
 from sokovan.domain.slots import ResourceSlot, SlotLimits
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation, SessionWorkload
 from sokovan.scheduling.trace import Code
 from tests.unit.scheduling.engine.evictions.takers import cluster, runs
-from tests.unit.scheduling.little_cluster import decide, session, verdict_of, where
+from tests.unit.scheduling.little_cluster import decide, kernel, session, verdict_of, where
 
 NOW = 1_000_000
 
@@ -105,6 +106,17 @@ def test_idle_guarantee_is_lent_to_sessions_that_return_it_in_time() -> None:
     assert verdict_of(lending, "small").summary == "placed on b, on loan from queue prod, which has it back within 30 s"
     assert where(plan(borrow=True, grace_ms=30_001)) == {}
     assert where(plan()) == {}
+
+
+def test_nothing_is_lent_to_a_session_that_could_not_be_evicted_when_it_is_wanted_back() -> None:
+    def lent(small: SessionWorkload) -> dict[str, str]:
+        running = runs("own", "a", queue="batch")
+        return where(planned("reclaim", running, small, agents=("b",), queues=QUEUES))
+
+    assert lent(session("small", queue="batch", borrow=True)) == {"small.0": "b"}
+    assert lent(session("small", queue="batch", borrow=True, preemptible=False)) == {}
+    assert lent(session("small", kernel("kept", preemptible=False), queue="batch", borrow=True)) == {}
+    assert lent(session("small", queue="batch", borrow=True, session_type=SessionType.SYSTEM)) == {}
 
 
 def test_a_queue_that_gave_lately_takes_only_within_its_share_of_every_slot() -> None:

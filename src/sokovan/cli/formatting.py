@@ -49,6 +49,21 @@ def duration(seconds: float) -> str:
     return " ".join(part for part in parts if not part.startswith("0")) or "0s"
 
 
+def length(seconds: int | None) -> str:
+    """A length of time that was set, in all its units; None as a dash.
+
+    >>> length(90), length(93_784), length(0), length(None)
+    ('1m30s', '1d2h3m4s', '0s', '-')
+    """
+    if seconds is None:
+        return NONE
+    parts, left = "", seconds
+    for size, unit in _STEPS:
+        count, left = divmod(left, size)
+        parts += f"{count}{unit}" if count else ""
+    return parts or "0s"
+
+
 def amount(slot: str, value: int) -> str:
     """An amount of a slot in a readable unit.
 

@@ -69,8 +69,7 @@ class SchedulingProfile:
         _require_one_of("shard_mode", self.shard_mode, SHARD_MODES)
         require_int(self.reserve_depth, what="profile", field="reserve_depth", least=0, most=RESERVE_DEPTH_MAX)
         for action in self.actions:
-            if action not in EVICTING_ACTIONS:
-                _require_one_of("actions", action, ACTIONS)
+            _require_one_of("actions", action, (*ACTIONS, *EVICTING_ACTIONS))
         if self.shard_mode != "none" and self.shard is None:
             raise InvalidSpec(
                 what="profile", field="shard", value=None, problem=f"is needed for shard_mode {self.shard_mode}"

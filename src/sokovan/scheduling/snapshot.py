@@ -372,6 +372,12 @@ def gang_holds(session: SessionWorkload, kernels: Sequence[KernelWorkload]) -> b
     )
 
 
+def evictable(session: SessionWorkload) -> bool:
+    """Whether all of a session may be evicted, as it has to be to run on what is lent."""
+    may_leave = session.preemptible and session.session_type is not SessionType.SYSTEM
+    return may_leave and all(kernel.preemptible for kernel in session.kernels)
+
+
 def unsaved_ms(session: SessionWorkload, now_ms: int, assumed_ms: int) -> int:
     """The time of work that a session loses if it ends now."""
     if session.running_since_ms is None:

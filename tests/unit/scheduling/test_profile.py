@@ -82,7 +82,12 @@ def test_an_empty_mapping_gives_the_default() -> None:
         ({"queue_policy": "lottery"}, "queue_policy", "known are capacity, proportion"),
         ({"shard_mode": "firm"}, "shard_mode", "known are hard, none, soft"),
         ({"shard_mode": "hard"}, "shard", "is needed for shard_mode hard"),
-        ({"actions": ["allocate", "dance"]}, "actions", "known are allocate, backfill, enqueue"),
+        (
+            {"actions": ["allocate", "dance"]},
+            "actions",
+            "known are allocate, backfill, consolidate, enqueue, preempt, reclaim",
+        ),
+        ({"actions": ["allocate", "preemt"]}, "actions", "did you mean preempt?"),
         ({"actions": ["alocate"]}, "actions", "did you mean allocate?"),
         ({"actions": "allocate"}, "actions", "must be a list of names"),
         ({"actions": "allocate"}, "actions", """--option 'actions=["NAME", "NAME"]'"""),

@@ -66,6 +66,7 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
     await unit.catalog.lock(Booking)
     if booking.agents or not booking.slots:
         return booking
+    _require_sensible(booking, unit.now_ms)
     state = await topology_state(unit)
     known = [(one, booked_agents(one, state)) for one in await unit.catalog.all(Booking) if one.to_ms > unit.now_ms]
     everywhere = frozenset(str(one.info.agent_id) for one in state.agents)
@@ -75,6 +76,9 @@ async def with_agents(unit: UnitOfWork, booking: Booking) -> Booking:
         uses = _latest(await agent_uses(unit, evicted_from, besides=booking.name))
         if agents := _chosen(booking, state, agents_in_use(booking, uses, known)):
             return dataclasses.replace(booking, agents=agents)
+    if not _chosen(booking, state, ()):
+        problem = f"the agents of no scaling group have {format_slots(booking.slots)}"
+        raise BookingConflict(f"booking {booking.name} cannot be met: {problem}", hint="choose less")
     length_ms, hint = booking.to_ms - booking.from_ms, "choose another time, or less"
     ends = {use.ends_ms for use in uses if use.ends_ms is not None} | {other.to_ms for other, _ in known}
     for at_ms in sorted(at_ms for at_ms in ends if at_ms > booking.from_ms)[:TIMES_TRIED]:

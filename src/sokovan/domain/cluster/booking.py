@@ -115,7 +115,7 @@ def earliest_start(
     there for ever.
     """
     wanted, length_ms = set(agents), booking.to_ms - booking.from_ms
-    starts_ms, reason = booking.from_ms, ""
+    starts_ms, reason, then = booking.from_ms, "", ""
     for use in uses:
         if use.agent not in wanted:
             continue
@@ -129,8 +129,10 @@ def earliest_start(
         overlaps = other.from_ms < starts_ms + length_ms and other.to_ms > starts_ms
         if overlaps and other.name != booking.name and not wanted.isdisjoint(theirs):
             shared = min(wanted.intersection(theirs))
-            starts_ms, reason = other.to_ms, f"agent {shared} is booked by {other.name}"
-    return starts_ms, reason
+            problem = f"agent {shared} is booked by {other.name}"
+            # The obstacle at the wanted time is named first; a later one does not replace it.
+            starts_ms, reason, then = other.to_ms, reason or problem, f"; then {problem}" if reason else ""
+    return starts_ms, reason + then
 
 
 def agents_in_use(

@@ -29,6 +29,7 @@ from sokovan.scheduling.engine.statement import Statement
 from sokovan.scheduling.engine.usage.queue_usage import QueueNode, lenders
 from sokovan.scheduling.extensions import PluginFailed
 from sokovan.scheduling.plan import Eviction, Placement, Relocation
+from sokovan.scheduling.snapshot import evictable
 from sokovan.scheduling.trace import Code
 
 KernelOnAgent = tuple[str, str]
@@ -360,9 +361,11 @@ class Allocate:
 
 
 def may_borrow(pending: PendingSession) -> bool:
-    """Whether only its queue refuses a session that borrows."""
-    reason = pending.reason
-    return pending.session.borrow and reason is not None and reason.code in _REFUSED_BY_QUEUE
+    """Whether only its queue refuses a session that borrows, and can be recalled."""
+    session, reason = pending.session, pending.reason
+    if not session.borrow or not evictable(session):
+        return False
+    return reason is not None and reason.code in _REFUSED_BY_QUEUE
 
 
 def _asked(pending: PendingSession) -> dict[int, int]:

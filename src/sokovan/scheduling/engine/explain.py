@@ -185,6 +185,8 @@ class Explainer:
             yield Check(f"tier {room.tier}", "ok" if room.fits_now else "short", room.sentence())
 
     def _cause(self, pending: PendingSession, reason: PendingReason) -> tuple[Code, str]:
+        if reason.code is Code.VICTIMS_PROTECTED:
+            return reason.code, self._without_victims(pending, reason)
         if reason.shape is None:
             text = reason.refusal.sentence() if reason.refusal is not None else reason.text
             return reason.code or Code.NOT_ENOUGH_FREE, text
@@ -205,6 +207,14 @@ class Explainer:
         if reason.topology:
             return self._no_hypernode(pending, shape)
         return self._no_room(pending, shape, error)
+
+    def _without_victims(self, pending: PendingSession, reason: PendingReason) -> str:
+        """The refusal of a queue, if it is short and not the cluster, and why no session is evicted."""
+        refusal, shape = reason.refusal, reason.shape
+        if refusal is None or self._totals.limit_is_total(refusal):
+            return reason.text
+        limited = shape is None or self._context.queue_usage.contended(pending.node, shape.slot_pairs)
+        return f"{refusal.sentence()}; {reason.text}" if limited else reason.text
 
     def _unschedulable(
         self, pending: PendingSession, shape: Shape, error: FitError, code: Code | None

@@ -76,7 +76,18 @@ def use(agent: str, ends_ms: int | None) -> AgentUse:
         ((AgentUse("a1", "s", 900, evicted=True),), (), 1_000, ""),
         ((), (("b", 0, 1_000), ("c", 900_000, 950_000)), 1_000, ""),
         ((), (("b", 0, 2_000),), 2_000, "agent a1 is booked by b"),
-        ((), (("c", 901_000, 950_000), ("b", 0, 2_500)), 950_000, "agent a1 is booked by c"),
+        (
+            (),
+            (("c", 901_000, 950_000), ("b", 0, 2_500)),
+            950_000,
+            "agent a1 is booked by b; then agent a1 is booked by c",
+        ),
+        (
+            (use("a1", 1_500),),
+            (("c", 900_200, 950_000),),
+            950_000,
+            "session s on agent a1 may run for longer; then agent a1 is booked by c",
+        ),
         ((), (("mine", 0, 2_000),), 1_000, ""),
     ],
 )

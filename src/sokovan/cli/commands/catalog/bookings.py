@@ -76,7 +76,11 @@ class Period:
             from_s = SystemEnvironment().wall_s() + seconds(self.begins, what="--from")
         except InvalidSetting:
             return self.begins
-        return utc_text(datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s), "milliseconds")
+        try:
+            return utc_text(datetime.fromtimestamp(0, UTC) + timedelta(seconds=from_s), "milliseconds")
+        except OverflowError:
+            problem = f"--from {self.begins}: it would begin after the year 9999"
+            raise InvalidSetting(problem, hint="use 2030-01-31T18:00:00Z, or 30m for so long from now") from None
 
 
 @Parameter(name="*")
@@ -319,7 +323,7 @@ def _columns() -> list[Column[BookingBody]]:
         Column("agents", lambda one: one.hypernode or ", ".join(one.agents)),
         Column("for", _permitted),
         Column("unused", lambda one: formatting.duration(one.release_unused_s), wide=True),
-        Column("return", lambda one: formatting.or_none(one.return_s), wide=True),
+        Column("return", lambda one: formatting.length(one.return_s), wide=True),
     ]
 
 

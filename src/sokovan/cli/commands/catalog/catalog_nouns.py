@@ -23,7 +23,7 @@ from sokovan.cli.commands.catalog.catalog_options import (
     read_whole,
 )
 from sokovan.cli.commands.catalog.quota_owners import assign_quota, owners_of, policy_of, require_owner
-from sokovan.cli.formatting import NONE, amount, or_none
+from sokovan.cli.formatting import NONE, amount, length, or_none
 from sokovan.cli.rendering import Column
 from sokovan.wire.api.fleet import ImageBody, QueueBody, ScalingGroupBody
 from sokovan.wire.api.tenancy import DomainBody, GroupBody, PolicyBody, Role, UserBody
@@ -265,8 +265,8 @@ _QUEUE = CatalogNoun(
         Column("priority", lambda queue: str(queue.priority)),
         Column("open", lambda queue: "yes" if queue.open else "no"),
         Column("reclaimable", lambda queue: "yes" if queue.reclaimable else "no", wide=True),
-        Column("min_runtime", lambda queue: or_none(queue.min_runtime_s), wide=True),
-        Column("return", lambda queue: or_none(queue.return_s), wide=True),
+        Column("min_runtime", lambda queue: length(queue.min_runtime_s), wide=True),
+        Column("return", lambda queue: length(queue.return_s), wide=True),
         Column("deserved", lambda queue: amounts_text(queue.deserved)),
         Column("guarantee", lambda queue: amounts_text(queue.guarantee)),
         Column("max", lambda queue: amounts_text(queue.capability)),

@@ -36,7 +36,7 @@ EVICTED = "evicted"
 EVICTS = "evicts"
 LEAVES = "booking"
 _SHOWN_MAX = 3
-# Each victim has a note of its own.
+# Each victim has a note of its own, besides that of the choice.
 _TAKEN_MAX = 12
 # The victims of one session that are listed.
 _VICTIMS_MAX = 100
@@ -131,9 +131,13 @@ def _time_text(at_ms: int) -> str:
 def taken_checks(history: Sequence[HistoryEntry]) -> tuple[Check, ...]:
     """Evictions for a session, and the work lost by them, from its history."""
     notes = [one.change for one in history if one.change.code in {TOOK_ROOM, ROOM_FREED}]
-    shown = [Check(EVICTS, "ok", change.detail) for change in notes[-_TAKEN_MAX:]]
-    earlier = len(notes) - len(shown)
-    return tuple([Check(EVICTS, "ok", f"{earlier} earlier notes are in its history"), *shown] if earlier else shown)
+    choices = [index for index, change in enumerate(notes) if change.code == TOOK_ROOM][-_SHOWN_MAX:]
+    ends = [index for index, change in enumerate(notes) if change.code == ROOM_FREED][-_TAKEN_MAX:]
+    shown = [Check(EVICTS, "ok", notes[index].detail) for index in sorted((*choices, *ends))]
+    if earlier := len(notes) - len(shown):
+        more = "1 more note is" if earlier == 1 else f"{earlier} more notes are"
+        shown.append(Check(EVICTS, "ok", f"{more} in its history"))
+    return tuple(shown)
 
 
 def planned_victims(plan: SchedulingPlan, snapshot: SystemSnapshot, session_id: str) -> tuple[PlannedVictim, ...]:

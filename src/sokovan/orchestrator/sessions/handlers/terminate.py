@@ -201,8 +201,9 @@ class TerminateSessions:
             return
         spec = session.spec
         named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
+        whose = "its" if receipt.kernels == 1 else "their"
         detail = (
-            f"{kernels_text(receipt.kernels)} of {named} ended {lasted_s:.0f} s after their notice; "
+            f"{kernels_text(receipt.kernels)} of {named} ended {lasted_s:.0f} s after {whose} notice; "
             f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"
         )
         await self._writer.note([receipt.for_session], by_coordinator(ROOM_FREED, detail))

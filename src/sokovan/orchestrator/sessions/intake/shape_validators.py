@@ -110,6 +110,17 @@ def session_type(query: IntakeQuery) -> Iterator[Problem]:
         yield Problem("type", "inference sessions belong to deployments: create one, or use batch with --port")
 
 
+def evictions(query: IntakeQuery) -> Iterator[Problem]:
+    """Only a session that others may evict borrows or is moved."""
+    request = query.request
+    if request.preemptible:
+        return
+    if request.borrow:
+        yield Problem("borrow", "a session that is not preemptible cannot borrow: what is lent is taken back")
+    if request.migratable:
+        yield Problem("migratable", "a session that is not preemptible is never moved")
+
+
 def starting_time(query: IntakeQuery) -> Iterator[Problem]:
     """Only batch sessions start later, at most a year ahead."""
     starts_at = query.request.starts_at_ms

@@ -21,6 +21,7 @@ VALIDATORS: Mapping[str, RequestValidator] = {
     "group-names": shape.group_names,
     "partitions": shape.partitions,
     "priority-limit": shape.priority,
+    "evictions": shape.evictions,
     "starting-time": shape.starting_time,
     "durations": shape.durations,
     "mounts": shape.mounts,

@@ -157,7 +157,8 @@ class Evictions:
         field = "budget" if over else "guarantee" if rules.met_guarantee else "would_not_fit"
         protected = rules.protected._replace(**{field: left})
         if not rules.may_take() and not left:
-            protected = Protected(within_share=sum(rules.protected))
+            rule = "cool_down" if rules.cools_down else "beyond_share"
+            protected = Protected(**{rule: sum(rules.protected)})
         refusal = TakerRefusal.of(rules, self._table, protected)
         if memo is not None and not protected.budget:
             self._refusals.put(memo, refusal, priority=pending.session.priority, need=pending.need())
@@ -242,12 +243,11 @@ class Evictions:
             return  # there are no victims: room is what is short
         text = f"{action} found no victims: {refusal.protected.sentence(refusal.until_ms)}"
         reason = pending.reason or PendingReason(None, shape=first_shape(pending))
-        if reason.code is Code.VICTIMS_PROTECTED:
+        if reason.code is not None and reason.text:
             text = f"{reason.text}; {text}"
         until = [one for one in (reason.until_ms, refusal.until_ms) if one is not None]
-        pending.reason = reason._replace(
-            code=Code.VICTIMS_PROTECTED, text=text, refusal=None, until_ms=min(until, default=None)
-        )
+        # The refusal of a queue stays: it is in the way as well.
+        pending.reason = reason._replace(code=Code.VICTIMS_PROTECTED, text=text, until_ms=min(until, default=None))
 
     def _memo(self, action: str, pending: PendingSession) -> Memo | None:
         """The facts that decide the search of a plain taker; the number of its kernels aside."""

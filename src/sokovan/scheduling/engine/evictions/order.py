@@ -17,7 +17,7 @@ import numpy as np
 from sokovan.domain.lifecycle.eviction import RECLAIM
 from sokovan.scheduling.engine.evictions.queue_columns import ShareColumns
 from sokovan.scheduling.engine.evictions.taker import Taker
-from sokovan.scheduling.engine.evictions.victims import VictimTable, distinct
+from sokovan.scheduling.engine.evictions.victims import VictimTable
 from sokovan.scheduling.engine.workspace import Flags, Ints
 
 # An order that so many candidates have left is made shorter.
@@ -153,9 +153,10 @@ class UnitOrder:
         ranks = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
         flags: Flags = np.zeros(len(rows), bool)
         flags[order] = (ranks < table.allowance[sessions]) & ~leads[order]
-        for session in distinct(sessions[~table.plain[sessions] & ~table.broken[sessions]]).tolist():
-            mine = order[sessions == session]
-            allowed = set(table.sessions[session].surplus(rows[mine].tolist()))
+        ends = np.append(starts[1:], len(rows))
+        for number in np.flatnonzero(~(table.plain | table.broken)[sessions[starts]]).tolist():
+            mine = order[starts[number] : ends[number]]
+            allowed = set(table.sessions[int(table.session[rows[mine[0]]])].surplus(rows[mine].tolist()))
             flags[mine] = [row in allowed for row in rows[mine].tolist()]
         return flags
 

@@ -86,6 +86,8 @@ class Protected(NamedTuple):
     not_preemptible: int = 0
     run_time: int = 0
     within_share: int = 0
+    beyond_share: int = 0
+    cool_down: int = 0
     guarantee: int = 0
     plugin: int = 0
     budget: int = 0
@@ -102,6 +104,8 @@ class Protected(NamedTuple):
             "not_preemptible": "not preemptible",
             "run_time": f"started too recently{until}",
             "within_share": "within the share of the queue",
+            "beyond_share": "only for queues that stay within what they deserve",
+            "cool_down": "only for queues that gave nothing lately, or stay within what they deserve of every slot",
             "guarantee": "guaranteed to the queue",
             "plugin": "kept by a plugin",
             "budget": "beyond the number of evictions of a cycle or an owner",
@@ -137,6 +141,8 @@ class EvictionRules:
         self._queue_keys: dict[str, tuple[int, ...]] = {}
         self.demand = demand_of(pending)
         self.asked = self._asked()
+        # Whether the taker's queue may not reclaim only because it gave lately.
+        self.cools_down = cooling and not self.may_take() and any(self._within())
         self._guaranteed = 0
         self._columns = QueueColumns.of(action, pending.node, table)
         self.recalled, self.whole = self._columns.recalled, self._columns.whole
@@ -180,17 +186,20 @@ class EvictionRules:
 
     def may_take(self) -> bool:
         """Whether the taker's queue entitles it to reclaim; always for preempt."""
-        node = self._pending.node
         if self.action != RECLAIM or self._queues.policy == PROPORTION:
             # Under proportion every placement is kept to the deserved share.
             return True
-        within = [
+        # A queue that gave lately could take back by another slot than the one it gave.
+        return all(self._within()) if self._cooling else any(self._within())
+
+    def _within(self) -> list[bool]:
+        """For each slot asked for, whether the taker's queue would stay within what it deserves."""
+        node = self._pending.node
+        return [
             node.deserves[column] and node.allocated[column] + amount <= node.deserved[column]
             for column, amount in enumerate(self.asked)
             if amount
         ]
-        # A queue that gave lately could take back by another slot than the one it gave.
-        return all(within) if self._cooling else any(within)
 
     def _stages(self) -> _Stages:
         """The rows that may be evicted one by one, as far as plugins allow it, and those before each rule."""

@@ -41,7 +41,7 @@ HOUR_MS = 3_600_000
 class VictimSession:
     """A running session: its rows, and whether it has its gang."""
 
-    __slots__ = ("_leads", "_waiting", "allowance", "broken", "kernels", "node", "plain", "rows", "session")
+    __slots__ = ("_leads", "_spare", "_waiting", "allowance", "broken", "kernels", "node", "plain", "rows", "session")
 
     def __init__(
         self, session: SessionWorkload, node: QueueNode, rows: range, kernels: Sequence[KernelWorkload]
@@ -57,6 +57,7 @@ class VictimSession:
         # How many kernels may go, as far as the minimum alone decides.
         self.allowance = len(kernels) if self.broken else surplus
         self._leads: frozenset[int] | None = None
+        self._spare: dict[str, int] | None = None
 
     def is_young(self, now_ms: int, min_runtime_s: int) -> bool:
         """Whether it is starting, or runs for less than its minimum run time."""
@@ -78,30 +79,58 @@ class VictimSession:
         """Whether these rows may go; any part of a broken session may."""
         if self.broken or not gone:
             return True
-        if self._leads is None:
-            # The rows without which the others cannot go on.
-            leading = (index for index, kernel in enumerate(self.kernels) if kernel.leads)
-            self._leads = frozenset(self.rows.start + index for index in leading)
-        if not self._leads.isdisjoint(gone):
+        if len(gone) > self.allowance or not self.leading().isdisjoint(gone):
             return False
         if self.plain:
-            return len(gone) <= self.allowance
+            return True
+        if not self.session.partitions:
+            leaving = Counter(self._group(row) for row in gone)
+            return all(leaving[group] <= spare for group, spare in self._spare_of_groups().items())
         first = self.rows.start
         kept = [kernel for index, kernel in enumerate(self.kernels) if first + index not in gone]
         return gang_holds(self.session, [*kept, *self._waiting])
 
     def surplus(self, ordered: Iterable[int]) -> list[int]:
         """The rows that may go without the gang, taken in this order."""
-        left, gone = list(ordered), set[int]()
-        grown = True
-        while grown:
+        left = list(ordered)
+        if self.broken or not self.session.partitions:
+            return left if self.broken else list(self._spare_rows(left))
+        gone, before = set[int](), -1
+        while len(gone) > before:
             # A kernel of a whole group may go once the group is broken, so the passes repeat.
             before = len(gone)
             for row in left:
                 if row not in gone and self.keeps_gang(gone | {row}):
                     gone.add(row)
-            grown = not self.plain and len(gone) > before
         return [row for row in left if row in gone]
+
+    def leading(self) -> frozenset[int]:
+        """The rows without which the others cannot go on."""
+        if self._leads is None:
+            leading = (index for index, kernel in enumerate(self.kernels) if kernel.leads)
+            self._leads = frozenset(self.rows.start + index for index in leading)
+        return self._leads
+
+    def _group(self, row: int) -> str:
+        return self.kernels[row - self.rows.start].group
+
+    def _spare_of_groups(self) -> dict[str, int]:
+        """How many kernels of each group with a minimum may go."""
+        if self._spare is None:
+            have = Counter(kernel.group for kernel in (*self.kernels, *self._waiting))
+            self._spare = {group: have[group] - least for group, least in self.session.group_minimums.items()}
+        return self._spare
+
+    def _spare_rows(self, rows: Iterable[int]) -> Iterator[int]:
+        """The rows that may go as far as counts decide."""
+        left, spare, leading = self.allowance, dict(self._spare_of_groups()), self.leading()
+        for row in rows:
+            group = self._group(row)
+            if left > 0 and row not in leading and spare.get(group, 1) > 0:
+                left -= 1
+                if group in spare:
+                    spare[group] -= 1
+                yield row
 
 
 class VictimTable:

@@ -22,7 +22,7 @@ from sokovan.domain.session import SessionType
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession, TentativeKernel
 from sokovan.scheduling.engine.timing.end_times import EndTimes, end_of
 from sokovan.scheduling.engine.workspace import Ints, Workspace
-from sokovan.scheduling.snapshot import NEVER_MS, Reservation, SessionWorkload, SystemSnapshot
+from sokovan.scheduling.snapshot import NEVER_MS, Reservation, SessionWorkload, SystemSnapshot, evictable
 from sokovan.scheduling.trace import Code
 
 # Bookings with blocks of their own, the earliest first. The others share one: their agents are kept free from the
@@ -327,8 +327,7 @@ def lends(booking: Booking, session: SessionWorkload, now_ms: int) -> bool:
     if booking.return_s is None or not session.borrow or session.grace_ms > booking.return_s * 1000:
         return False
     notice_at_ms = booking.from_ms - session.grace_ms - BOOKING_LEAD_MS
-    is_whole = may_leave(session) and all(kernel.preemptible for kernel in session.kernels)
-    return is_whole and notice_at_ms - now_ms >= LENT_MIN_MS
+    return evictable(session) and notice_at_ms - now_ms >= LENT_MIN_MS
 
 
 def _agents_are(count: int) -> str:

@@ -78,6 +78,12 @@ async def test_a_booking_of_slots_gets_free_agents_of_one_scaling_group(api: Api
     assert "that are free then have" in problem["detail"]
     status, second = await put(api, "narrow", 2, 4, agents=[], slots={"rocm.device": 4})
     assert (status, second["agents"]) == (201, ["r3"])
+    # What no scaling group has is no question of time, and the past is past.
+    status, problem = await put(api, "huge", 1, 3, agents=[], slots={"rocm.device": 13})
+    assert (status, problem["hint"]) == (409, "choose less")
+    assert "the agents of no scaling group have rocm.device=13" in problem["detail"]
+    status, problem = await put(api, "past", -3, -1, agents=[], slots={"rocm.device": 4})
+    assert (status, "is in the past" in problem["detail"]) == (422, True)
     # The chosen ones stay, also if the booking is stored again as it is shown.
     assert (await put(api, "wide", 1, 3, agents=first["agents"], slots=first["slots"]))[1]["agents"] == ["r1", "r2"]
 

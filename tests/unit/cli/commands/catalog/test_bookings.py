@@ -83,7 +83,11 @@ def test_bookings_are_listed_shown_and_removed(server: CannedServer, sokovan: So
     server.refuses("GET bookings/demo/evictions", 403, "forbidden")
     server.says("DELETE bookings/demo", None, status=204)
     assert "user:ana, group:nlp" in sokovan("booking", "ls")[1]
-    assert "gpu1" in sokovan("booking", "show", "demo")[1]
+    shown["return_s"] = 90
+    server.says("GET bookings/demo", shown)
+    out = sokovan("booking", "show", "demo")[1]
+    assert "gpu1" in out
+    assert "1m30s" in out
     assert sokovan("booking", "rm", "demo", "--yes") == (0, "", "booking demo removed\n")
 
 
@@ -136,3 +140,5 @@ def test_a_booking_begins_at_a_time_or_so_long_from_now(server: CannedServer, so
     assert ends - begins == timedelta(hours=2)
     assert begins >= before + timedelta(minutes=89)
     assert sokovan(*words, "--from", "words")[0] == 2
+    status, _, err = sokovan(*words, "--from", "99999999d")
+    assert (status, "it would begin after the year 9999" in err) == (2, True)

@@ -110,7 +110,9 @@ def test_a_taker_sees_what_was_taken_for_it_and_what_that_cost() -> None:
 
 def test_a_taker_of_many_victims_sees_the_last_and_how_many_there_were() -> None:
     changes = [Change("x", Cause.COORDINATOR, ROOM_FREED, f"victim {number}") for number in range(14)]
+    changes.insert(0, Change("x", Cause.COORDINATOR, TOOK_ROOM, "14 kernels are evicted for it"))
     history = [HistoryEntry(number, "pending", "pending", "", one, 0, 0, 1) for number, one in enumerate(changes)]
-    first, *others = taken_checks(history)
-    assert first.detail == "2 earlier notes are in its history"
+    choice, *others, last = taken_checks(history)
+    assert choice.detail == "14 kernels are evicted for it"
     assert [check.detail for check in others] == [f"victim {number}" for number in range(2, 14)]
+    assert last.detail == "2 more notes are in its history"

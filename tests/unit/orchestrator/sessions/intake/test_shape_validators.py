@@ -91,6 +91,11 @@ def test_a_session_without_a_quota_has_a_default_limit_of_kernels() -> None:
     assert list(shape.kernel_limit(query_for({"policies": more}, size=10_000))) == []
 
 
+def test_what_may_be_evicted_borrows_and_is_moved() -> None:
+    assert list(shape.evictions(query_for(borrow=True, migratable=True))) == []
+    assert list(shape.evictions(query_for(preemptible=False))) == []
+
+
 def test_a_start_in_the_past_is_a_start_at_once() -> None:
     assert list(shape.starting_time(query_for(starts_at_ms=1))) == []
 

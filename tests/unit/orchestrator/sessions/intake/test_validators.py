@@ -91,6 +91,9 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"groups": (GROUP(name="a", image="nowhere"),)}, "groups/0/image", "there is no image 'nowhere'"),
     ({"groups": (GROUP(name="a", resources={"cpu": "lots"}),)}, "groups/0/resources/cpu", "not a number"),
     ({"groups": (GROUP(name="a", environment={"1A": "x"}),)}, "groups/0/environment", "not a name for a variable"),
+    # evictions
+    ({"preemptible": False, "borrow": True}, "borrow", "not preemptible cannot borrow"),
+    ({"preemptible": False, "migratable": True}, "migratable", "not preemptible is never moved"),
     # sort, priority, times
     ({"session_type": SessionType.SYSTEM}, "type", "for administrators"),
     ({"session_type": SessionType.INFERENCE}, "type", "inference sessions belong to deployments"),

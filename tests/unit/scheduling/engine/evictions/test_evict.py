@@ -64,6 +64,23 @@ def test_a_refused_taker_gets_the_number_of_kernels_that_each_rule_protects() ->
     assert gone(plan) == []
 
 
+def test_a_taker_that_its_queue_refuses_is_told_so_besides_why_nobody_is_evicted() -> None:
+    limit = queue("mine", "cpu=1", capability=slot_limits("cpu=1"))
+    own = runs("own", "a", queue="mine", priority=5)
+    plan = reclaimed(own, runs("other", "b", queue="over"), session("taker", queue="mine"), queues=(limit,))
+    verdict = verdict_of(plan, "taker")
+    assert verdict.code is Code.VICTIMS_PROTECTED
+    assert verdict.summary.startswith("queue mine uses 1 cpu and may use 1; 1 more would exceed it; reclaim found no")
+
+
+def test_a_taker_that_would_exceed_its_share_is_told_that_it_may_not_reclaim() -> None:
+    queues = (queue("mine", "cpu=1"), queue("over", "cpu=1"))
+    over = [runs("one", "a", queue="over"), runs("two", "b", queue="over")]
+    plan = reclaimed(*over, session("taker", "cpu=1", "cpu=1", queue="mine"), queues=queues)
+    text = verdict_of(plan, "taker").summary
+    assert text == "reclaim found no victims: 2 only for queues that stay within what they deserve"
+
+
 def test_a_session_that_may_not_evict_waits_as_before() -> None:
     plan = preempted(runs("low", "a"), session("meek", priority=1, preemption=Preemption.NEVER))
     assert (gone(plan), verdict_of(plan, "meek").code) == ([], Code.NOT_ENOUGH_FREE)

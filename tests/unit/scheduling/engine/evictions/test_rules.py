@@ -5,7 +5,7 @@ from __future__ import annotations
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.ids import QueueName
 from sokovan.domain.slot_notation import parse_slots
-from sokovan.scheduling.engine.evictions.rules import Protected, demand_of
+from sokovan.scheduling.engine.evictions.rules import EvictionRules, Protected, demand_of
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
 from tests.unit.scheduling.little_cluster import kernel, session, slot_limits
 
@@ -83,3 +83,14 @@ def test_what_a_queue_lacks_is_counted_with_the_taker_in_it() -> None:
     limited = Queue(name=QueueName("default"), capability=slot_limits("cpu=2"))
     made = TakerParts(cluster(runs("low", "a", slots="cpu=2"), session("taker", priority=9), cpu=4, queues=(limited,)))
     assert made.rules.queue_shortage() == {"default": [1000]}
+
+
+def test_a_queue_that_gave_lately_may_take_only_within_its_share_of_every_slot() -> None:
+    made = TakerParts(
+        cluster(session("taker", "cpu=1 mem=1", queue="mine"), queues=(queue("mine", "cpu=1"),)), "reclaim"
+    )
+    gave = EvictionRules("reclaim", made.pending, made.table, levels=0, cooling=True)
+    assert (made.rules.may_take(), made.rules.cools_down) == (True, False)
+    assert (gave.may_take(), gave.cools_down) == (False, True)
+    text = Protected(cool_down=2).sentence()
+    assert text.startswith("2 only for queues that gave nothing lately")
