@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sokovan.domain.cluster.agent import RUNTIME_LABEL, AgentInfo
+from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.cluster.queue import QueueState
 from sokovan.domain.ids import SessionId
@@ -204,19 +204,6 @@ def test_a_kernel_that_no_empty_agent_could_hold_gets_a_verdict_with_what_the_la
     assert code_and_summary(verdict) == ("NEVER_FITS", text)
     assert (verdict.best_agent, verdict.shortfall) == ("b", parse_slots("cpu=2"))
     assert verdict.advice is Advice.CHANGE
-
-
-def test_the_largest_candidate_is_one_that_could_run_the_kernel() -> None:
-    machines = [
-        agent("a", "cpu=4", labels={RUNTIME_LABEL: "process", "zone": "east"}),
-        agent("b", "cpu=64", labels={RUNTIME_LABEL: "fake"}),
-        agent("c", "cpu=64", architecture="riscv64"),
-        agent("d", "cpu=64", labels={"zone": "west"}),
-    ]
-    wanted = kernel("k", "cpu=8", image="host", serves=True, require={"zone": "east"})
-    verdict = verdict_of(snapshot(machines, session("s", wanted)))
-    text = "no agent could ever hold cpu=8; the largest candidate a lacks cpu=4"
-    assert code_and_summary(verdict) == ("NEVER_FITS", text)
 
 
 def test_a_gang_that_an_empty_cluster_could_not_hold_gets_a_verdict_with_how_many_it_holds() -> None:
