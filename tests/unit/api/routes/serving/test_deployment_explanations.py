@@ -53,3 +53,19 @@ async def test_why_has_the_last_lines_of_a_replica_that_failed(api: ApiHarness) 
     [failed] = why["replicas"]
     assert (failed["replica"]["status"], failed["summary"]) == ("failed", "failed: exit code 1")
     assert failed["log"] == ["loading", "[31mout of memory"]
+
+
+async def test_why_says_that_no_more_replicas_are_started_after_three_failures(api: ApiHarness) -> None:
+    view = (await create(api, "crash-loop")).json()
+
+    async def fail(unit: UnitOfWork) -> None:
+        for attempt in (1, 2, 3):
+            place = ReplicaPlace(DeploymentId(view["id"]), 1, 0, attempt)
+            replica = await unit.replicas.create(ReplicaId(f"r-loop-{attempt}"), place, "s", CHANGE)
+            started = await unit.replicas.move(replica, ReplicaTrigger.ENQUEUED, CHANGE)
+            await unit.replicas.move(started, ReplicaTrigger.EXITED, replace(CHANGE, code="exited", detail="exit 3"))
+
+    await api.cluster.store.run(fail)
+    why = (await api.get("/deployments/crash-loop/why", user=NORTH)).json()
+    assert why["code"] == "CRASH_LOOP"
+    assert why["summary"] == "0 of 1 replicas serve; the last one failed: exit 3; further attempts wait"

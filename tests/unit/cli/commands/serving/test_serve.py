@@ -9,7 +9,7 @@ import pytest
 
 from sokovan.cli.commands.serving import serve
 from sokovan.cli.commands.serving.serve import name_for
-from sokovan.wire.api.deployments import DeploymentWhyView, ReplicaView, ReplicaWhyView
+from sokovan.wire.api.deployments import DeploymentWhyView, ReplicaView, ReplicaWhyView, RolloutView
 from sokovan.wire.api.explanations import WhyView
 from tests.unit.cli.canned_server import CannedServer, Sokovan
 from tests.unit.sdk.deployment_views import DEPLOYMENT, NOON
@@ -69,6 +69,22 @@ def test_json_has_the_deployment_and_the_key(server: CannedServer, sokovan: Soko
     assert (found["key"], found["deployment"]["name"]) == ("ske_secret", "qwen")
 
 
+def why(code: str, summary: str, *replicas: ReplicaWhyView) -> DeploymentWhyView:
+    return DeploymentWhyView(
+        name="qwen",
+        status="provisioning",
+        health="unhealthy",
+        code=code,
+        summary=summary,
+        replicas=list(replicas),
+    )
+
+
+def failed(attempt: int, reason: str) -> ReplicaWhyView:
+    replica = ReplicaView(id="r", revision=1, ordinal=0, attempt=attempt, status="failed", since=NOON)
+    return ReplicaWhyView(replica=replica, summary=f"failed: {reason}")
+
+
 def test_it_says_once_what_the_replicas_wait_for(
     server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,11 +93,8 @@ def test_it_says_once_what_the_replicas_wait_for(
     session = WhyView(session="s-1", status="pending", verdict="waits", code="NEVER_FITS", summary=summary)
     replica = ReplicaView(id="r", revision=1, ordinal=0, attempt=1, status="starting", since=NOON)
     waiting = ReplicaWhyView(replica=replica, summary="its session has not started yet", why=session)
-    why = DeploymentWhyView(
-        name="qwen", status="provisioning", health="unhealthy", code="REPLICAS_WAIT", summary="0", replicas=[waiting]
-    )
     answering(server, PENDING, PENDING, PENDING, READY)
-    server.says("GET deployments/d-1/why", why)
+    server.says("GET deployments/d-1/why", why("REPLICAS_WAIT", "0", waiting))
     status, _, err = sokovan("serve", "toy")
     assert status == 0
     assert err.splitlines()[:4] == [
@@ -89,6 +102,26 @@ def test_it_says_once_what_the_replicas_wait_for(
         f"qwen  waits: {summary}",
         "  see sokovan deployment why qwen",
         "qwen  RUNNING  2/2 replicas",
+    ]
+
+
+def test_it_says_how_each_attempt_failed(
+    server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "QUIET_S", 0.0)
+    answering(server, PENDING, PENDING, PENDING, PENDING, PENDING, READY)
+    server.says(
+        "GET deployments/d-1/why",
+        why("REPLICAS_FAIL", "0", failed(1, "exit code 3")),
+        why("REPLICAS_FAIL", "0", failed(1, "exit code 3")),
+        why("REPLICAS_WAIT", "0", failed(1, "of an hour ago")),
+        why("REPLICAS_FAIL", "0", failed(2, "exit code 4")),
+    )
+    status, _, err = sokovan("serve", "toy")
+    assert status == 0
+    assert [line for line in err.splitlines() if "failed" in line] == [
+        "qwen  replica 0 failed: exit code 3",
+        "qwen  replica 0 failed: exit code 4",
     ]
 
 
@@ -100,15 +133,31 @@ def test_it_gives_up_waiting_but_not_serving_after_the_timeout(server: CannedSer
     assert "sokovan deployment why" in err
 
 
-@pytest.mark.slow
-def test_replicas_that_fail_again_and_again_are_an_error(server: CannedServer, sokovan: Sokovan) -> None:
-    failed = ReplicaView(
-        id="r", revision=1, ordinal=0, attempt=3, status="failed", since=NOON, reason_code="crash-loop", reason="exit 3"
+def test_replicas_that_fail_again_and_again_are_an_error(
+    server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "QUIET_S", 0.0)
+    answering(server, PENDING)
+    server.says("GET deployments/d-1/why", why("CRASH_LOOP", "the last one failed: exit 3; further attempts wait"))
+    status, out, err = sokovan("serve", "toy")
+    assert (status, out) == (1, "")
+    assert err.splitlines()[-2:] == [
+        "error: qwen: the last one failed: exit 3; further attempts wait",
+        "  hint: see sokovan deployment why qwen [deployment-failed]",
+    ]
+
+
+def test_a_crash_loop_during_an_update_is_left_to_the_rollout(
+    server: CannedServer, sokovan: Sokovan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "QUIET_S", 0.0)
+    rollout = RolloutView(
+        id="o", revision_from=1, revision_to=2, strategy="rolling", status="progressing", started_at=NOON, since=NOON
     )
-    answering(server, replace(PENDING, replicas=[failed]))
-    status, _, err = sokovan("serve", "toy")
-    assert status == 1
-    assert "exit 3" in err
+    updating = replace(PENDING, rollout=rollout)
+    answering(server, updating, updating, READY)
+    server.says("GET deployments/d-1/why", why("CRASH_LOOP", "the last one failed: exit 3"))
+    assert sokovan("serve", "toy")[0] == 0
 
 
 @pytest.mark.parametrize(
