@@ -111,6 +111,7 @@ async def test_a_deployment_is_as_desired_after_any_walk_and_leaves_nothing(seed
         await walk.empty()
         cluster.proxy.acknowledges = True
         await cluster.rescale(2)
+        record, ended = await cluster.deployment(), False
         for _ in range(60):  # crash loops end after ten minutes, rollouts by themselves or by a promotion
             await cluster.serve_for(60, step_s=10)
             record = await cluster.deployment()
@@ -127,6 +128,7 @@ async def test_a_deployment_is_as_desired_after_any_walk_and_leaves_nothing(seed
         await cluster.serve_for(400, step_s=10)
         assert (await cluster.deployment()).status == "terminated", walked
         assert await cluster.replicas() == [], walked
+        assert await rollout_status(cluster) in {None, *ROLLOUT.terminal}, walked
         [agent] = cluster.agents.all.values()
         assert list(agent.running()) == [], walked
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
+from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.lifecycle.route import RouteStatus, RouteTrigger
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.serving.records import DeploymentRecord
+from sokovan.domain.records import Change
+from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
 from sokovan.orchestrator.deployments.replica_moves import end
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
 from sokovan.orchestrator.deployments.serving_state import ServingState
@@ -39,7 +41,7 @@ class DestroyingHandler:
             moved |= await end(self._writer, replica, DELETED, "its deployment is being deleted")
         route = state.routes.get(deployment.deployment_id)
         if not state.replicas_of(deployment.deployment_id) and route is None:
-            return await self._move(deployment, DeploymentTrigger.REPLICAS_GONE, DELETED)
+            return await self._move(state, deployment, DeploymentTrigger.REPLICAS_GONE, DELETED)
         if route is not None and route.status is not RouteStatus.TERMINATING:
             change = self._writer.change(DELETED)
 
@@ -55,15 +57,26 @@ class DestroyingHandler:
         change = self._writer.change(FORCED, "its replicas did not end in time")
         sessions = [one.session_id for one in state.replicas_of(deployment.deployment_id) if one.session_id is not None]
         await self._writer.run(lambda unit: unit.sessions.set_goals(sessions, Goal.FORCE, change))
-        return await self._move(deployment, DeploymentTrigger.FORCED, FORCED)
+        return await self._move(state, deployment, DeploymentTrigger.FORCED, FORCED)
 
-    async def _move(self, deployment: DeploymentRecord, trigger: DeploymentTrigger, code: str) -> bool:
-        change = self._writer.change(code)
+    async def _move(
+        self, state: ServingState, deployment: DeploymentRecord, trigger: DeploymentTrigger, code: str
+    ) -> bool:
+        change, rollout = self._writer.change(code), state.rollouts.get(deployment.deployment_id)
 
         async def work(unit: UnitOfWork) -> bool:
             for token in await unit.endpoint_tokens.of_deployment(deployment.deployment_id):
                 await unit.endpoint_tokens.revoke(token.spec.token_id)
+            if rollout is not None:
+                await _end_rollout(unit, rollout, change)
             await unit.deployments.move(deployment, trigger, change)
             return True
 
         return await self._writer.run(work)
+
+
+async def _end_rollout(unit: UnitOfWork, rollout: RolloutRecord, change: Change) -> None:
+    """End a rollout that was under way: nothing of either revision is left to go back to."""
+    if rollout.status is not RolloutStatus.ROLLING_BACK:
+        rollout = await unit.rollouts.move(rollout, RolloutTrigger.FAILED, change)
+    await unit.rollouts.move(rollout, RolloutTrigger.RESTORED, change)

@@ -6,9 +6,11 @@ import pytest
 
 from sokovan.domain.ids import EndpointTokenId
 from sokovan.domain.lifecycle.deployment import DeploymentTrigger
+from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.serving.token import EndpointTokenSpec
 from sokovan.testing.served_cluster import ServedCluster, revision_of
 from sokovan.testing.stored_cluster import BY_USER
+from tests.unit.orchestrator.deployments.handlers.test_rollout import newest, update
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +50,20 @@ async def test_a_deployment_that_does_not_end_is_forced() -> None:
         await cluster.serve_for(920, step_s=92)
         assert (await cluster.deployment()).status == "terminated"
         assert await cluster.status(str(replica.session_id)) == "terminated"
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+async def test_a_rollout_that_was_under_way_ends_with_its_deployment(aborted: bool) -> None:  # a case
+    async with ServedCluster.serve() as cluster:
+        await cluster.deploy()
+        await cluster.converge()
+        rollout = await update(cluster, environment={"A": "1"})
+        if aborted:
+            await cluster.store.run(lambda unit: unit.rollouts.move(rollout, RolloutTrigger.ABORTED, BY_USER))
+        await delete(cluster)
+        await cluster.converge()
+        assert (await cluster.deployment()).status == "terminated"
+        assert (await newest(cluster)).status is RolloutStatus.ROLLED_BACK
 
 
 async def test_a_route_that_was_never_configured_is_deleted() -> None:
