@@ -1,12 +1,17 @@
-"""Lets each worker begin the collection of tests at another folder.
+"""Lets each worker begin the collection of tests at another folder, and mixes the modules.
 
 Pytest rewrites the assertions of a test module once and keeps the result beside the module. In a fresh clone all
 workers would rewrite the same modules at the same time; so each begins elsewhere and finds what the others have kept.
+
+Each worker gets a contiguous part of all tests. Those that wait for servers are in few folders: in the order of paths
+one worker had them all, and the others had finished what keeps a processor busy when they took over some of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -27,12 +32,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class SameOrder:
-    """Brings the tests back into one order, which every worker must have."""
+    """Brings the tests into one order, which every worker must have, with the folders mixed."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Sort by module; the tests of a module keep their order."""
-        items.sort(key=lambda item: item.path)
+        """Sort by a digest of the module; the tests of a module keep their order."""
+        items.sort(key=lambda item: mixed(item.path))
+
+
+@cache
+def mixed(path: Path) -> tuple[bytes, Path]:
+    """The place of a module among the others: the same in every worker and in every clone."""
+    return sha256(path.relative_to(TESTS.parent).as_posix().encode()).digest(), path
 
 
 def parts(given: Iterable[Path]) -> list[Path]:

@@ -141,7 +141,12 @@ def bodies(draw: st.DrawFn) -> SessionBody:
     for part in parts:
         given |= draw(part)
     # A mount may not overlap the folder that the session works in.
-    return SessionBody(**{**given, "mounts": []} if "workdir" in given else given)
+    if "workdir" in given:
+        given |= {"mounts": []}
+    # What is never evicted can neither give back a loan nor be moved.
+    if given.get("preemptible") is False:
+        given |= {"borrow": False, "migratable": False}
+    return SessionBody(**given)
 
 
 def prepared(body: SessionBody) -> SessionSpec:
