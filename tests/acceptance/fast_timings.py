@@ -48,7 +48,8 @@ class FastTimings:
     suspect, lost a second later, and its sessions fail a second after that. A file
     of the name `prepare`, `create`, `watch`, `terminate`, `deadlines` or `heartbeats` in the folder
     `holds` holds back that work, `initialising` the begin of deployments and `provisioning` that of
-    routes; `engines` is the loss of the plugins of all engines.
+    routes; `engines` is the loss of the plugins of all engines. Each time that work is held back,
+    a file of its name with `.seen` is written.
     The server kills itself after its `dies_after`-th commit since the file `armed` is there;
     the next one waits for the end of its lease, of `lease_s`. A new replica has settled after
     `settled_s`. A session that was evicted once is tried again after `back_off_s`. A route without

@@ -13,9 +13,7 @@ from sokovan.api.mapping.fleet import agent_view
 from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.routes.parameters import Name
 from sokovan.domain.cluster.agent_claims import claims_in, without_claims
-from sokovan.domain.cluster.agent_grant import (
-    AgentGrant,
-)
+from sokovan.domain.cluster.agent_grant import AgentGrant
 from sokovan.domain.errors import Conflict
 from sokovan.domain.lifecycle.agent import AgentStatus, AgentTrigger
 from sokovan.domain.lifecycle.transition_table import Cause
