@@ -24,6 +24,7 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_records,
 )
+from sokovan.adapters.sql.repositories.sessions.takers import taker_sessions, with_changed_takers
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, give_notice, withdraw_eviction
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
@@ -51,6 +52,7 @@ from sokovan.ports.repositories.sessions import (
     SessionOrder,
     SessionPosition,
     SessionProperty,
+    Taker,
 )
 
 # Only the allocator and the ledger take and free slots, together with their ledger rows.
@@ -218,13 +220,19 @@ class SqlSessions:
         steps: Sequence[tuple[Change, Sequence[KernelMove]]],
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
+        takers: Mapping[SessionId, Taker] | None = None,
     ) -> Sequence[SessionRecord]:
         """See the port."""
         every = [move for _, moves in steps for move in moves]
         ids, wanted = {one.kernel.session_id for one in every}, frozenset(one.kernel.kernel_id for one in every)
-        states = await lock_sessions(self._transaction, sorted(ids), known=known, wanted=wanted) if every else {}
+        if takers:
+            known = {**taker_sessions(takers), **(known or {})}
+        locked = sorted(ids.union(taker_sessions(takers or {})))
+        states = await lock_sessions(self._transaction, locked, known=known, wanted=wanted) if every else {}
         stale = {one.kernel.session_id for one in every if not _is_current(states, one)}
-        current = {one: state for one, state in states.items() if one not in stale}
+        if takers:
+            stale |= await with_changed_takers(self._transaction, states, takers)
+        current = {one: state for one, state in states.items() if one in ids and one not in stale}
         if not current:
             return []
         transitions = Transitions(self._transaction, steps[0][0])
