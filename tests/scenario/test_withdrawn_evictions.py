@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import KernelTrigger
-from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.orchestrator.sessions import session_cache
 from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
-from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionWriter
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from tests.scenario.evicting import A1, AT_ONCE, FOUR, PREEMPTING, WHOLE_AGENT, evicted_without_notice, low_and_high
+from tests.scenario.evicting import (
+    A1,
+    AT_ONCE,
+    FOUR,
+    PREEMPTING,
+    WHOLE_AGENT,
+    evicted_without_notice,
+    just_before_notices,
+    low_and_high,
+)
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
 
@@ -92,25 +97,6 @@ async def test_kernels_that_were_to_be_taken_from_an_elastic_session_are_spared(
     elastic = await cluster.session("elastic")
     assert (elastic.status, elastic.evictions) == ("running", ())
     assert [(one.status, one.attempt, one.follow_up) for one in elastic.kernels] == [("running", 1, None)] * 4
-
-
-def just_before_notices(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[object]]) -> list[int]:
-    """Let another process commit once between a decision to give notices and their commit.
-
-    Returns the number of notices of each such commit, as they come.
-    """
-    move, seen = SessionWriter.move, list[int]()
-
-    async def after_it(writer: SessionWriter, handler: str, plans: Sequence[SessionMoves]) -> list[SessionRecord]:
-        noticed = [one for one in plans if one.steps[0].trigger is KernelTrigger.NOTICED]
-        if noticed:
-            seen.append(len(noticed))
-        if len(seen) == 1 and noticed:
-            await act()
-        return await move(writer, handler, plans)
-
-    monkeypatch.setattr(SessionWriter, "move", after_it)
-    return seen
 
 
 @pytest.mark.parametrize("dies", [False, True])

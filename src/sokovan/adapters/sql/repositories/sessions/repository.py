@@ -16,7 +16,14 @@ from sokovan.adapters.sql.repositories.sessions import (
     session_names,
     stored_specs,
 )
-from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions, ended_holding, users_of, waiting_users
+from sokovan.adapters.sql.repositories.sessions.changes import (
+    changed_sessions,
+    ended_holding,
+    taker_sessions,
+    users_of,
+    waiting_users,
+    with_changed_takers,
+)
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -24,7 +31,6 @@ from sokovan.adapters.sql.repositories.sessions.session_rows import (
     lock_sessions,
     read_records,
 )
-from sokovan.adapters.sql.repositories.sessions.takers import taker_sessions, with_changed_takers
 from sokovan.adapters.sql.repositories.sessions.transitions import Transitions, give_notice, withdraw_eviction
 from sokovan.adapters.sql.schema.tables import KERNEL_HISTORY, KERNELS, SESSION_HISTORY, SESSIONS
 from sokovan.adapters.sql.transaction import Transaction, bound_ids
