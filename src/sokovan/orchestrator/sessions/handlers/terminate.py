@@ -10,6 +10,7 @@ from typing import TypeAlias
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.eviction import (
     BOOKING_LEAD_MS,
     EVICTION_WITHDRAWN,
@@ -210,7 +211,7 @@ class TerminateSessions:
         named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
         whose = "its" if receipt.kernels == 1 else "their"
         detail = (
-            f"{kernels_text(receipt.kernels)} of {named} ended {lasted_s:.0f} s after {whose} notice; "
+            f"{kernels_text(receipt.kernels)} of {named} ended {duration_text(round(lasted_s))} after {whose} notice; "
             f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"
         )
         await self._writer.note([receipt.for_session], by_coordinator(ROOM_FREED, detail))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.cluster.booking import Booking
+from sokovan.domain.lifecycle.durations import duration_text_of
 from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS
 from sokovan.domain.session import SessionType
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession, TentativeKernel
@@ -135,7 +136,7 @@ class Calendar:
             problem = "does not permit its owner or queue"
             return PendingReason(Code.BOOKING_INVALID, f"its booking {booking.name} {problem}")
         if booking.from_ms > self.now_ms:
-            begins = seconds(booking.from_ms - self.now_ms)
+            begins = duration_text_of(booking.from_ms - self.now_ms)
             return PendingReason(Code.NOT_YET_BEGIN, f"its booking {booking.name} begins in {begins}")
         if booking.name in self._shared:
             problem = f"comes after {BOOKING_BLOCKS_MAX} others that have not ended"
@@ -304,7 +305,7 @@ class Calendar:
     def sentence(self, number: int) -> str:
         """The reason why room is held from the time of a block on."""
         block = self.blocks[number]
-        begins = "now" if block.at_ms <= self.now_ms else f"in {seconds(block.at_ms - self.now_ms)}"
+        begins = "now" if block.at_ms <= self.now_ms else f"in {duration_text_of(block.at_ms - self.now_ms)}"
         if block.booking is None:
             return f"reserved for a session ahead {begins}"
         if block.inside:
@@ -332,11 +333,6 @@ def lends(booking: Booking, session: SessionWorkload, now_ms: int) -> bool:
 
 def _agents_are(count: int) -> str:
     return "1 agent that could hold it is" if count == 1 else f"{count} agents that could hold it are"
-
-
-def seconds(ms: int) -> str:
-    """A time in whole seconds, rounded up."""
-    return f"{-(-ms // 1000)} s"
 
 
 def _add(room: Ints, hold: Hold, times: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.topology import HyperNode
-from sokovan.scheduling.engine.timing.calendar import BOOKING_BLOCKS_MAX, blocks_of, seconds
+from sokovan.scheduling.engine.timing.calendar import BOOKING_BLOCKS_MAX, blocks_of
 from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
@@ -35,16 +35,12 @@ def test_a_session_whose_booking_is_gone_waits_also_if_nothing_is_held_for_other
     assert verdict_of(plan, "s").code is Code.BOOKING_INVALID
 
 
-def test_times_are_told_in_seconds_rounded_up() -> None:
-    assert (seconds(1), seconds(3_600_000)) == ("1 s", "3600 s")
-
-
 def test_a_session_that_ends_before_a_booking_uses_its_agents() -> None:
     assert where(booked(session("s", time_limit_ms=HOUR))) == {"s.0": "a"}
     plan = booked(session("s", time_limit_ms=HOUR, grace_ms=1))
     assert where(plan) == {}
     assert verdict_of(plan, "s").code is Code.RESERVED
-    assert "the room for cpu=1 on a is booked by demo in 3600 s, and it would not end by then" in (
+    assert "the room for cpu=1 on a is booked by demo in 1h, and it would not end by then" in (
         verdict_of(plan, "s").summary
     )
 
@@ -77,7 +73,7 @@ def test_no_start_is_promised_after_the_end_of_the_booking_that_a_session_names(
 
 def test_a_session_may_not_use_a_booking_before_it_begins_or_without_permission() -> None:
     early = verdict_of(booked(session("s", user="ann", booking="demo"), booking={"users": ("ann",)}), "s")
-    assert (early.code, early.summary) == (Code.NOT_YET_BEGIN, "its booking demo begins in 3600 s")
+    assert (early.code, early.summary) == (Code.NOT_YET_BEGIN, "its booking demo begins in 1h")
     other = verdict_of(booked(session("s", booking="demo"), booking={"users": ("ann",)}), "s")
     assert (other.code, other.summary) == (Code.BOOKING_INVALID, "its booking demo does not permit its owner or queue")
     none = verdict_of(booked(session("s", booking="nothing")), "s")
@@ -104,7 +100,7 @@ def test_a_hypernode_is_booked_with_all_its_agents() -> None:
 def test_verdicts_name_the_bookings_of_agents_that_could_hold_a_session() -> None:
     plan = booked(session("first", time_limit_ms=HOUR), session("s"))
     [check] = [check for check in verdict_of(plan, "s").checks if check.name == "bookings"]
-    assert check.detail == "1 agent that could hold it is booked by demo in 3600 s"
+    assert check.detail == "1 agent that could hold it is booked by demo in 1h"
 
 
 def test_those_that_would_delay_a_session_are_told_why_by_their_own_limit() -> None:
@@ -113,8 +109,8 @@ def test_those_that_would_delay_a_session_are_told_why_by_their_own_limit() -> N
     [held] = plan.reservations
     assert (held.session_id, held.agents) == ("whole", ("a", "b"))
     assert "now: insufficient resources: 1 of 2 kernels would fit" in verdict_of(plan, "whole").summary
-    assert "reserved for a session ahead in 3600 s, and it has no time limit" in verdict_of(plan, "u").summary
-    assert "reserved for a session ahead in 3600 s, and it would not end by then" in verdict_of(plan, "l").summary
+    assert "reserved for a session ahead in 1h, and it has no time limit" in verdict_of(plan, "u").summary
+    assert "reserved for a session ahead in 1h, and it would not end by then" in verdict_of(plan, "l").summary
 
 
 def test_a_session_in_its_booking_starts_although_its_agent_is_held_for_another_afterwards() -> None:
@@ -143,6 +139,6 @@ def test_the_agents_of_bookings_beyond_the_first_many_are_kept_free_as_well() ->
     ]
     plan = decide(cluster(*waiting, agents=names, bookings=bookings))
     assert list(where(plan)) == ["short.0"]
-    assert verdict_of(plan, "late").summary == "its booking b-n069 begins in 3601 s"
+    assert verdict_of(plan, "late").summary == "its booking b-n069 begins in 1h1s"
     begun = decide(cluster(*waiting, agents=names, bookings=bookings, now_ms=HOUR + 100))
     assert "comes after 64 others" in verdict_of(begun, "late").summary
