@@ -122,7 +122,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
         Advice.WAIT,
         "affinity or anti-affinity to other sessions excludes the agents with room",
     ),
-    Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
+    Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster, or its booking if it were empty, could not hold it"),
     Code.PORTS_TAKEN: (Advice.WAIT, "agents have room for it, but a port that it needs is leased or rests on each"),
     Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
     Code.FRAGMENTED: (Advice.WAIT, "some kernels would fit, but not as many as must start together"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sokovan.domain.cluster.booking import Booking, BookingKind
 from sokovan.domain.cluster.topology import HyperNode
 from sokovan.scheduling.engine.timing.calendar import BOOKING_BLOCKS_MAX, blocks_of
@@ -11,7 +13,7 @@ from sokovan.scheduling.pipeline import schedule
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.profile import SchedulingProfile
 from sokovan.scheduling.snapshot import SessionWorkload
-from sokovan.scheduling.trace import Advice, Code
+from sokovan.scheduling.trace import Advice, Code, Verdict
 from tests.unit.scheduling.engine.evictions.takers import cluster, runs
 from tests.unit.scheduling.little_cluster import decide, session, verdict_of, where
 
@@ -78,6 +80,40 @@ def test_a_session_may_not_use_a_booking_before_it_begins_or_without_permission(
     assert (other.code, other.summary) == (Code.BOOKING_INVALID, "its booking demo does not permit its owner or queue")
     none = verdict_of(booked(session("s", booking="nothing")), "s")
     assert (none.code, none.summary) == (Code.BOOKING_INVALID, "its booking nothing does not exist, or has ended")
+
+
+def in_booking(*slots: str, booking: dict[str, Any] | None = None, **more: Any) -> Verdict:
+    """The verdict on a session in a booking of two of three agents of 2 cpu."""
+    given = {"users": ("ann",), "agents": ("a", "b"), **(booking or {})}
+    asked = session("s", *slots, user="ann", booking="demo", **more.pop("of_session", {}))
+    return verdict_of(booked(asked, agents=("a", "b", "c"), booking=given, cpu=2, **more), "s")
+
+
+@pytest.mark.parametrize("from_ms", [0, HOUR])
+def test_a_session_that_its_booking_could_never_hold_is_told_so(from_ms: int) -> None:
+    large = in_booking("cpu=2", "cpu=2", "cpu=2", booking={"from_ms": from_ms})
+    assert (large.code, large.advice) == (Code.NEVER_FITS, Advice.CHANGE)
+    told = "its booking demo, if it were empty, holds 2 kernels of cpu=2, 3 must start together"
+    assert large.summary == told
+    assert ("room", "no", told) in [(one.name, one.result, one.detail) for one in large.checks]
+    wide = in_booking("cpu=3", booking={"from_ms": from_ms})
+    assert (wide.code, wide.summary) == (Code.NEVER_FITS, "no agent of its booking demo could ever hold cpu=3")
+    rack = {"agents": (), "hypernode": "rack", "from_ms": from_ms}
+    whole = in_booking("cpu=2", "cpu=2", "cpu=2", booking=rack, hypernodes=(HyperNode("rack", 1, ("a", "b")),))
+    assert whole.summary == told
+
+
+def test_a_session_that_its_booking_could_hold_later_waits_for_it() -> None:
+    fits = in_booking("cpu=2", "cpu=2")
+    assert fits.code is Code.NOT_YET_BEGIN
+    # As many as must start together.
+    some = in_booking("cpu=2", "cpu=2", "cpu=2", of_session={"min_kernels": 2})
+    assert some.code is Code.NOT_YET_BEGIN
+    mixed = in_booking("cpu=1", "cpu=2", "cpu=1")
+    assert mixed.code is Code.NOT_YET_BEGIN
+    # What an agent that is not there holds is not known.
+    gone = in_booking("cpu=2", "cpu=2", "cpu=2", booking={"agents": ("a", "b", "gone")})
+    assert gone.code is Code.NOT_YET_BEGIN
 
 
 def test_a_booking_that_nobody_uses_is_given_up_after_a_while() -> None:
