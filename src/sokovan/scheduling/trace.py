@@ -78,7 +78,7 @@ class Code(StrEnum):
 # The advice and meaning of each code; the reference page is generated from this table.
 MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PLACED: (Advice.NOTHING, "kernels were placed in this cycle"),
-    Code.RESERVED: (Advice.WAIT, "all the room it needs is being released, or free by a time, and reserved for it"),
+    Code.RESERVED: (Advice.WAIT, "all the room it needs is left by others, or free by a time, and reserved for it"),
     Code.HELD: (Advice.WAIT, "a scheduling gate holds it until it is released with sokovan session release"),
     Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would exceed a resource limit"),
     Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),

@@ -16,6 +16,7 @@ from sokovan.domain.cluster.agent import DOCKER_RUNTIME, PROCESS_RUNTIME
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
 from sokovan.domain.lifecycle.durations import duration_text, duration_text_of
+from sokovan.domain.lifecycle.eviction import kernels_text
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import is_cuda
@@ -96,7 +97,11 @@ class Explainer:
         )
 
     def _reserved(self, pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
-        summary = f"waits for room that is being released; {pending.reserved} kernels have a reservation"
+        room = "room that is being released"
+        if pending.evicts:  # nothing of it is released before the plan is carried out, and their notice is given
+            room = f"the room of {kernels_text(pending.evicts)} that {_has(pending.evicts)} to leave for it"
+        held = f"{kernels_text(pending.reserved)} {_has(pending.reserved)} a reservation"
+        summary = f"waits for {room}; {held}"
         return Verdict(
             pending.session.session_id,
             Code.RESERVED,
@@ -314,6 +319,10 @@ class Explainer:
         if shape not in self._fit_errors:
             self._fit_errors[shape] = shape.fit_error(self._workspace)
         return self._fit_errors[shape]
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _unmatched(shape: Shape, funnel: Funnel) -> tuple[Code, str] | None:
