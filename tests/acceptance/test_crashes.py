@@ -162,11 +162,6 @@ def test_a_server_killed_after_each_commit_of_a_withdrawal_spares_the_victim(tmp
 def withdraw(server: Embedded, taker: str, hold: Path, victim: Counted) -> None:
     """Cancel a taker, let the server go on, and wait until its victim runs on."""
     server.end(taker)
-    seen = hold.with_suffix(".seen")
-    # A cycle that began before may not know of it yet, and looks once or twice.
-    for _ in range(2 if hold.exists() else 0):
-        seen.unlink(missing_ok=True)
-        until(lambda: seen.exists() or not server.is_up, limit_s=120, what="the server has looked again")
     hold.unlink(missing_ok=True)
     server.reaches(victim.id, "running")
 

@@ -16,16 +16,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from sokovan.adapters.sql.schema.tables import AGENT_SLOTS, AGENTS, KERNEL_HISTORY, SESSIONS
 from sokovan.adapters.sql.store import SqlStore
 from sokovan.adapters.sql.unit_of_work import SqlUnitOfWork
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import SessionId
-from sokovan.domain.lifecycle.kernel import FreeProof
+from sokovan.domain.lifecycle.kernel import FreeProof, KernelTrigger
 from sokovan.domain.lifecycle.session import Goal
-from sokovan.domain.records import AgentRecord, SessionRecord
+from sokovan.domain.records import AgentRecord, KernelMove, SessionRecord
 from sokovan.ports.allocation import BatchResult
+from sokovan.ports.repositories.sessions import Taker
 from sokovan.ports.storage import UnitOfWork
 from sokovan.testing.stored_cluster import (
     BY_COORDINATOR,
@@ -278,3 +281,58 @@ async def test_a_dependent_submitted_during_a_replacement_waits_for_the_successo
             assert dependent.spec.dependencies == (f"{scene}x-successor",), order.turns
             choices, count = next_choices(order.choices), count + 1
         assert 10 < count < ORDERS_MAX
+
+
+def notice(session: SessionRecord, taker: Taker) -> Act:
+    """Move a session as long as its taker is as it was read."""
+    moves = [KernelMove(kernel, KernelTrigger.WITHDRAWN) for kernel in session.kernels]
+    steps, known, takers = [(BY_COORDINATOR, moves)], {session.session_id: session}, {session.session_id: taker}
+    return lambda other: other.store.run(lambda unit: unit.sessions.move_in_steps(steps, known=known, takers=takers))
+
+
+def end_of(taker: Taker) -> Act:
+    """Stop a session, or remove a booking."""
+    if isinstance(taker, SessionRecord):
+        return lambda other: other.stop(taker.session_id)
+    return lambda other: other.store.run(lambda unit: unit.catalog.remove(Booking, taker.name))
+
+
+@pytest.mark.parametrize("kind", ["session", "booking"])
+async def test_of_a_notice_and_the_end_of_its_taker_the_first_commit_counts_in_every_order(
+    migrated_postgres_url: str, kind: str
+) -> None:
+    private = (*PRIVATE, "INTO session_history", "INTO kernel_history", "INTO kernels", "FROM kernels")
+    async with (
+        StoredCluster.open(migrated_postgres_url) as cluster,
+        actors(migrated_postgres_url, private) as interleaving,
+    ):
+        stage, count = Stage(cluster, "xy"), 0
+        choices: list[int] | None = []
+        given: set[bool] = set()
+        while choices is not None:
+            scene = await stage.scene(count)
+            victim, session = await cluster.session(f"{scene}x"), await cluster.session(f"{scene}y")
+            booking = Booking(f"{scene}b", 0, 10, agents=("a1",), users=("u",))
+            await cluster.put(*([booking] if kind == "booking" else []))
+            taker = booking if kind == "booking" else session
+            acts = (notice(victim, taker), end_of(taker))
+            order = await interleaving.run(acts, choices)
+            moved, _ = (actor.outcome() for actor in interleaving.actors)
+            assert moved in ([], [await cluster.session(victim.session_id)]), order.turns
+            # It is given if its own commit was the first one.
+            assert bool(moved) == (commits_of(order)[0] == 0), order.turns
+            given.add(bool(moved))
+            choices, count = next_choices(order.choices), count + 1
+        assert given == {True, False}
+        assert 5 < count < ORDERS_MAX
+
+
+def commits_of(order: Order) -> list[int]:
+    """The actors in the order of their commits."""
+    said = [0, 0]
+    committed: list[int] = []
+    for actor in order.turns:
+        if order.statements[actor][said[actor]] == "COMMIT":
+            committed.append(actor)
+        said[actor] += 1
+    return committed

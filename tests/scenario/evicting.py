@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+import pytest
 
 from sokovan.domain.cluster.queue import Queue
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, QueueName
+from sokovan.domain.lifecycle.kernel import KernelTrigger
+from sokovan.domain.records import SessionRecord
 from sokovan.domain.session import SessionType
+from sokovan.orchestrator.sessions.session_writer import SessionMoves, SessionWriter
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
 from sokovan.testing.stored_cluster import DEFAULT_GROUP
 
@@ -39,3 +45,22 @@ async def evicted_without_notice(cluster: OrchestratedCluster, victim: str) -> N
         if (await cluster.session(victim)).evictions:
             break
     assert cluster.agents.all[A1].requests["stop"] == before
+
+
+def just_before_notices(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[object]]) -> list[int]:
+    """Let another process commit once between a decision to give notices and their commit.
+
+    Returns the number of notices of each such commit, as they come.
+    """
+    move, seen = SessionWriter.move, list[int]()
+
+    async def after_it(writer: SessionWriter, handler: str, plans: Sequence[SessionMoves]) -> list[SessionRecord]:
+        noticed = [one for one in plans if one.steps[0].trigger is KernelTrigger.NOTICED]
+        if noticed:
+            seen.append(len(noticed))
+        if len(seen) == 1 and noticed:
+            await act()
+        return await move(writer, handler, plans)
+
+    monkeypatch.setattr(SessionWriter, "move", after_it)
+    return seen

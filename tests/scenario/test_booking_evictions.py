@@ -15,6 +15,7 @@ from sokovan.domain.session import PreemptedPolicy, SessionType
 from sokovan.orchestrator.sessions.explain.why import WhyService
 from sokovan.scheduling.engine.timing.calendar import LENT_MIN_MS
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
+from tests.scenario.evicting import just_before_notices
 from tests.scenario.killable_manager import KillableAllocator, KillableGateway, KillableStore, Killed, KillPoint
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
@@ -164,6 +165,28 @@ async def test_what_has_had_no_notice_runs_on_if_the_booking_does_not_need_its_r
     assert (low.status, low.evictions, low.kernels[0].attempt) == ("running", (), 1)
     assert cluster.agents.all[A1].requests["stop"] == 0
     assert "booking demo does not need its room any more" in str([one.change for one in await cluster.history("low")])
+
+
+@pytest.mark.parametrize("change", ["removed", "later"])
+async def test_a_booking_that_is_withdrawn_while_the_notice_is_being_given_spares_its_victim(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    async def is_withdrawn() -> None:
+        if change == "removed":
+            await cluster.store.run(lambda unit: unit.catalog.remove(Booking, "demo"))
+        else:
+            await book(cluster, ahead_s=600)
+
+    await alone(cluster)
+    booking = await book(cluster)
+    await evicted_without_notice(cluster, booking)
+    seen = just_before_notices(monkeypatch, is_withdrawn)
+    await cluster.tick()
+    assert (seen, (await cluster.session("low")).evictions[0].noticed_ms) == ([1], None)
+    await cluster.settle()
+    low = await cluster.session("low")
+    assert (low.status, low.evictions, low.kernels[0].attempt) == ("running", (), 1)
+    assert cluster.agents.all[A1].requests["stop"] == 0
 
 
 async def test_a_session_that_was_evicted_for_a_booking_is_first_if_that_is_removed(

@@ -103,7 +103,7 @@ def test_idle_guarantee_is_lent_to_sessions_that_return_it_in_time() -> None:
     lending = plan(borrow=True, grace_ms=30_000)
     assert where(lending) == {"small.0": "b"}
     assert lending.loans == {"small": "prod"}
-    assert verdict_of(lending, "small").summary == "placed on b, on loan from queue prod, which has it back within 30 s"
+    assert verdict_of(lending, "small").summary == "placed on b, on loan from queue prod, which has it back within 30s"
     assert where(plan(borrow=True, grace_ms=30_001)) == {}
     assert where(plan()) == {}
 

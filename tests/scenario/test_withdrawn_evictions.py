@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 
+from sokovan.domain.ids import SessionId
 from sokovan.domain.session import EndPolicy, SessionType
 from sokovan.orchestrator.sessions import session_cache
 from sokovan.orchestrator.sessions.handlers.terminate import TerminateSessions
 from sokovan.testing.acting_agents import Fault
 from sokovan.testing.orchestrated_cluster import OrchestratedCluster
-from tests.scenario.evicting import A1, AT_ONCE, FOUR, PREEMPTING, WHOLE_AGENT, evicted_without_notice, low_and_high
+from tests.scenario.evicting import (
+    A1,
+    AT_ONCE,
+    FOUR,
+    PREEMPTING,
+    WHOLE_AGENT,
+    evicted_without_notice,
+    just_before_notices,
+    low_and_high,
+)
 
 pytestmark = pytest.mark.slow  # many cycles through the store per test
 
@@ -87,6 +97,83 @@ async def test_kernels_that_were_to_be_taken_from_an_elastic_session_are_spared(
     elastic = await cluster.session("elastic")
     assert (elastic.status, elastic.evictions) == ("running", ())
     assert [(one.status, one.attempt, one.follow_up) for one in elastic.kernels] == [("running", 1, None)] * 4
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_taker_that_is_cancelled_while_the_notice_is_being_given_spares_its_victim(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    async def is_cancelled() -> None:
+        await cluster.stop("high")
+
+    await low_and_high(cluster)
+    await evicted_without_notice(cluster, "low")
+    seen = just_before_notices(monkeypatch, is_cancelled)
+    await cluster.tick()
+    low = await cluster.session("low")
+    assert (seen, low.status, low.evictions[0].noticed_ms) == ([1], "terminating", None)
+    if dies:
+        await cluster.fail_over()
+    await cluster.settle()
+    low = await cluster.session("low")
+    assert (low.status, low.kernels[0].attempt, low.evictions) == ("running", 1, ())
+    assert (seen, cluster.agents.all[A1].requests["stop"]) == ([1], 0)
+    assert await cluster.status("high") == "cancelled"
+
+
+async def test_a_taker_that_is_placed_elsewhere_while_the_notice_is_being_given_spares_its_victim(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_placed() -> None:
+        await cluster.agent("a2", slots=WHOLE_AGENT)
+        await cluster.stored.place("high", "a2")
+
+    await low_and_high(cluster)
+    await evicted_without_notice(cluster, "low")
+    just_before_notices(monkeypatch, is_placed)
+    await cluster.settle()
+    assert (await cluster.status("low"), await cluster.status("high")) == ("running", "running")
+    assert (await cluster.session("low")).kernels[0].attempt == 1
+
+
+async def test_a_notice_that_a_cancelled_taker_refutes_does_not_affect_other_notices(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_cancelled() -> None:
+        await cluster.stop("high-0")
+
+    await cluster.stored.put(PREEMPTING, AT_ONCE)
+    for number in range(3):
+        await cluster.agent(f"a{number + 1}", slots=WHOLE_AGENT)
+        await cluster.submit(f"low-{number}", **FOUR)
+    await cluster.settle()
+    for number in range(3):
+        await cluster.submit(f"high-{number}", priority=5, **FOUR)
+    await cluster.tick()
+    victims = [await cluster.session(f"low-{number}") for number in range(3)]
+    taken: dict[str, SessionId] = {one.evictions[0].for_session: one.session_id for one in victims}
+    seen = just_before_notices(monkeypatch, is_cancelled)
+    await cluster.tick()
+    noticed = [(await cluster.session(taken[f"high-{number}"])).evictions[0].noticed_ms for number in range(3)]
+    assert (seen, [one is not None for one in noticed]) == ([3], [False, True, True])
+    await cluster.settle()
+    assert await cluster.status(taken["high-0"]) == "running"
+    assert [await cluster.status(f"high-{number}") for number in range(3)] == ["cancelled", "running", "running"]
+
+
+async def test_a_taker_that_changed_and_still_waits_gets_its_room_in_the_next_cycle(
+    cluster: OrchestratedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_changed() -> None:
+        await cluster.store.run(
+            lambda unit: unit.sessions.save_checkpoints({SessionId("high"): cluster.clock.now_ms()})
+        )
+
+    await low_and_high(cluster)
+    await evicted_without_notice(cluster, "low")
+    seen = just_before_notices(monkeypatch, is_changed)
+    await cluster.settle()
+    assert (seen, await cluster.status("high")) == ([1, 1], "running")
 
 
 async def test_an_eviction_is_not_withdrawn_after_its_notice(cluster: OrchestratedCluster) -> None:

@@ -14,7 +14,7 @@ from sokovan.domain.ids import DEFAULT_QUEUE
 from sokovan.domain.owners.policy import Scope
 from sokovan.domain.owners.tenancy import Domain, Group, Keypair, User
 from sokovan.ports.storage import UnitOfWork
-from sokovan.scheduling.profile import SCHEDULER_OPTIONS, profile_of
+from sokovan.scheduling.profile import SCHEDULER_OPTIONS, profile_of, require_sensible
 from sokovan.scheduling.registry import PluginRegistry
 
 # Profile keys that a scaling group sets elsewhere, rejected here to avoid contradictions.
@@ -57,6 +57,7 @@ def require_runnable(group: ScalingGroup, plugins: PluginRegistry) -> None:
             raise _wrong_option(group, key, "is not a scheduler option", nearest(key, SCHEDULER_OPTIONS))
     try:
         profile = profile_of(group)
+        require_sensible(profile)
     except InvalidSpec as error:
         key = "agent_selector" if error.field == "selector" else error.field
         raise _wrong_option(group, key, error.problem, error.hint) from error

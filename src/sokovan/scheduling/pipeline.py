@@ -278,7 +278,7 @@ class SchedulingCycle:
             unfit = self._queue_usage.unfit(node)
             self._unfit_queues[node.name] = None if unfit is None else PendingReason(*unfit)
         calendar = self._context.calendar
-        booked = None if calendar is None else calendar.objection(session)
+        booked = None if calendar is None else calendar.objection(pending)
         reason = self._unfit_queues[node.name] or booked or self._admission.unschedulable(pending)
         if reason is None and session.evictions_ms:
             reason = back_off(session, self._snapshot.now_ms)

@@ -16,11 +16,14 @@ from sokovan.domain.lifecycle.eviction import CONSOLIDATE, PREEMPT, RECLAIM
 from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
-ACTIONS = ("enqueue", "allocate", "backfill")
+_ALLOCATE = "allocate"
+ACTIONS = ("enqueue", _ALLOCATE, "backfill")
 # Actions that evict. A scaling group runs those only if it names them.
 EVICTING_ACTIONS = (PREEMPT, RECLAIM, CONSOLIDATE)
 # Every time at which room is held costs a column per slot and agent.
 RESERVE_DEPTH_MAX = 64
+# Per cent: all kernels of a user in an hour.
+OWNER_BUDGET_MAX = 100
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (
@@ -143,6 +146,23 @@ def profile_from(options: Mapping[str, object]) -> SchedulingProfile:
             raise InvalidSpec(what="profile", field=name, value=settings[name], problem="must be a string")
     rest = EvictionOptions(**{key: value for key, value in values.items() if key in EVICTION_OPTIONS})  # type: ignore[arg-type]  # it checks them
     return SchedulingProfile(**settings, eviction_options=rest)  # type: ignore[arg-type]  # each was checked above
+
+
+def require_sensible(profile: SchedulingProfile) -> None:
+    """Refuse options that a cycle could run, but that do not do what they say.
+
+    Asked when a scaling group is configured; one that was stored by an earlier version runs on. Raises InvalidSpec.
+    """
+    evicting = [one for one in profile.actions if one in EVICTING_ACTIONS]
+    if evicting and _ALLOCATE not in profile.actions:
+        problem = f"has {evicting[0]} without {_ALLOCATE}: sessions would be evicted for one that is never placed"
+        hint = f"add {_ALLOCATE} before {evicting[0]}, or leave out {evicting[0]}"
+        raise InvalidSpec(what="profile", field="actions", value=list(profile.actions), problem=problem, hint=hint)
+    budget = profile.eviction_options.owner_budget
+    if budget > OWNER_BUDGET_MAX:
+        problem = f"must be a whole number, 0 to {OWNER_BUDGET_MAX}: per cent of a user's running kernels"
+        hint = f"use {OWNER_BUDGET_MAX} for no limit but all of them in an hour"
+        raise InvalidSpec(what="profile", field="owner_budget", value=budget, problem=problem, hint=hint)
 
 
 def _strings(name: str, value: object) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class Code(StrEnum):
 # The advice and meaning of each code; the reference page is generated from this table.
 MEANING: dict[Code, tuple[Advice, str]] = {
     Code.PLACED: (Advice.NOTHING, "kernels were placed in this cycle"),
-    Code.RESERVED: (Advice.WAIT, "all the room it needs is being released, or free by a time, and reserved for it"),
+    Code.RESERVED: (Advice.WAIT, "all the room it needs is left by others, or free by a time, and reserved for it"),
     Code.HELD: (Advice.WAIT, "a scheduling gate holds it until it is released with sokovan session release"),
     Code.QUOTA_KEYPAIR: (Advice.WAIT, "the keypair would exceed a resource limit"),
     Code.QUOTA_USER: (Advice.WAIT, "the user would exceed a resource limit"),
@@ -122,7 +122,7 @@ MEANING: dict[Code, tuple[Advice, str]] = {
         Advice.WAIT,
         "affinity or anti-affinity to other sessions excludes the agents with room",
     ),
-    Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster could not hold it"),
+    Code.NEVER_FITS: (Advice.CHANGE, "even an empty cluster, or its booking if it were empty, could not hold it"),
     Code.PORTS_TAKEN: (Advice.WAIT, "agents have room for it, but a port that it needs is leased or rests on each"),
     Code.NOT_ENOUGH_FREE: (Advice.WAIT, "no agent has enough free resources for one of its kernels"),
     Code.FRAGMENTED: (Advice.WAIT, "some kernels would fit, but not as many as must start together"),

@@ -11,6 +11,7 @@ from sokovan.api.scaling_group_policy import require_runnable, require_shard
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.profile import profile_of
 from sokovan.scheduling.registry import BUILT_IN, UnknownPlugin
 from sokovan.testing.stored_cluster import StoredCluster
 
@@ -81,6 +82,39 @@ def test_an_option_like_no_other_is_refused_with_the_list_of_all() -> None:
     with pytest.raises(InvalidSpec) as refused:
         require_runnable(pool(own=1), BUILT_IN)
     assert "known are actions, agent_selector" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "said", "hint"),
+    [
+        (
+            {"actions": ["preempt"]},
+            "actions",
+            "has preempt without allocate: sessions would be evicted for one that is never placed",
+            "add allocate before preempt, or leave out preempt",
+        ),
+        ({"actions": ["enqueue", "backfill", "reclaim"]}, "actions", "has reclaim without allocate", "add allocate"),
+        ({"actions": ["consolidate"]}, "actions", "has consolidate without allocate", "add allocate"),
+        ({"owner_budget": 500}, "owner_budget", "must be a whole number, 0 to 100", "use 100"),
+        ({"owner_budget": 101}, "owner_budget", "per cent of a user's running kernels", "use 100"),
+    ],
+)
+def test_a_policy_that_would_not_do_what_it_says_is_refused(
+    options: dict[str, Any], field: str, said: str, hint: str
+) -> None:
+    with pytest.raises(InvalidSpec) as refused:
+        require_runnable(pool(**options), BUILT_IN)
+    assert (refused.value.code, refused.value.field) == ("invalid-spec", f"scheduler_opts.{field}")
+    assert said in refused.value.problem
+    assert hint in refused.value.hint
+    profile_of(pool(**options))  # one that was stored by an earlier version runs on
+
+
+@pytest.mark.parametrize(
+    "options", [{"owner_budget": 0}, {"owner_budget": 100}, {"actions": ["preempt", "allocate"]}, {"actions": []}]
+)
+def test_a_policy_at_its_bounds_is_fine(options: dict[str, Any]) -> None:
+    require_runnable(pool(**options), BUILT_IN)
 
 
 def test_a_wrong_value_is_named_by_its_place() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.retry import RetryDelay
 from sokovan.domain.lifecycle.session import SessionStatus
 
@@ -185,7 +186,7 @@ class EvictionReceipt:
         if self.completed:
             return "its own end, before the notice,"
         if not self.reported and self.saves_every_s is not None:
-            return f"its last save, as it saves every {self.saves_every_s} s,"
+            return f"its last save, as it saves every {duration_text(self.saves_every_s)},"
         if not self.reported:
             return "the start, as it reported no checkpoint,"
         return "the last checkpoint" if self.step is None else f"the checkpoint of step {self.step}"

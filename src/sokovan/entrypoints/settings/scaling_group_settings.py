@@ -22,10 +22,12 @@ from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProbl
 from sokovan.ports.config import setting_path
 from sokovan.scheduling.engine.evictions.rules import OPTION_MAX
 from sokovan.scheduling.profile import (
+    OWNER_BUDGET_MAX,
     RESERVE_DEPTH_MAX,
     SchedulingProfile,
     profile_from,
     profile_of,
+    require_sensible,
 )
 from sokovan.scheduling.registry import PluginRegistry
 
@@ -183,7 +185,10 @@ OPTIONS: dict[str, tuple[SettingInfo, object]] = {
         _DEFAULT.eviction_options.cool_down,
     ),
     "owner_budget": (
-        SettingInfo("per cent", "The most of a user's running kernels that others evict in an hour."),
+        SettingInfo(
+            "per cent",
+            f"The most of a user's running kernels that others evict in an hour, 0 to {OWNER_BUDGET_MAX}.",
+        ),
         _DEFAULT.eviction_options.owner_budget,
     ),
     "move_cost_max": (
@@ -292,16 +297,15 @@ class ScalingGroupReader:
     def _check_profile(self, path: str, group: ScalingGroup) -> None:
         """Check options that depend on each other."""
         try:
-            profile_of(group)
+            require_sensible(profile_of(group))
         except InvalidSpec as error:
-            self._wrong(f"{path}.scheduler_opts.{error.field}", error.problem)
+            self._wrong(f"{path}.scheduler_opts.{error.field}", f"{error.problem}{_advice_of(error)}")
 
     def _attempt(self, path: str, make: Callable[[], object]) -> None:
         try:
             make()
         except InvalidSpec as error:
-            advice = f"; {error.hint}" if error.hint != InvalidSpec.hint else ""
-            self._wrong(path, f"{quoted(error.value)} {error.problem}{advice}")
+            self._wrong(path, f"{quoted(error.value)} {error.problem}{_advice_of(error)}")
         except SokovanError as error:
             self._wrong(path, error.message)
 
@@ -316,6 +320,10 @@ def _build_group(name: str, value: Mapping[str, object]) -> ScalingGroup:
     if isinstance(types, tuple):
         given["session_types"] = read_session_types(types, what=f"scaling group {name}")
     return ScalingGroup(name=ScalingGroupName(name), **given)  # type: ignore[arg-type]  # each was checked above
+
+
+def _advice_of(error: InvalidSpec) -> str:
+    return f"; {error.hint}" if error.hint != InvalidSpec.hint else ""
 
 
 def _texts(value: object) -> list[str]:

@@ -24,6 +24,7 @@ from sokovan.orchestrator.batch_writer import BatchWriter, WriteResult
 from sokovan.orchestrator.quarantine import Quarantine
 from sokovan.orchestrator.sessions.session_cache import SessionCache
 from sokovan.ports.repositories.ledger import OwnEnds, UnprovenFree
+from sokovan.ports.repositories.sessions import Taker
 from sokovan.ports.storage import UnitOfWork
 
 WHO = "coordinator"
@@ -56,7 +57,10 @@ def by_report(code: str = "", detail: str = "") -> Change:
 
 @dataclass(frozen=True, slots=True)
 class SessionStep:
-    """Kernels of one session with the same trigger and reason."""
+    """Kernels of one session with the same trigger and reason.
+
+    With `taker`, for which the session was evicted, only if that has not changed since it was read.
+    """
 
     trigger: KernelTrigger
     change: Change
@@ -66,6 +70,7 @@ class SessionStep:
     failed_starts_ms: Mapping[KernelId, int] = field(default_factory=dict)
     # Kernels that end alone, while the session runs.
     follow_ups: Mapping[KernelId, FollowUp] = field(default_factory=dict)
+    taker: Taker | None = None
 
     def moves(self, session: SessionRecord) -> list[KernelMove]:
         """The moves of the step, on the current kernels."""
@@ -101,6 +106,11 @@ class SessionMoves:
 
     session: SessionRecord
     steps: tuple[SessionStep, ...]
+
+    @property
+    def taker(self) -> Taker | None:
+        """The taker that the steps depend on."""
+        return next((step.taker for step in self.steps if step.taker is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +211,9 @@ class SessionWriter:
         written = await self._batches.write(plans, _take_steps)
         self._update_cache(handler, written, lambda plan: plan.session.session_id)
         known = {record.session_id for record in written.results}
-        self._sessions.mark_stale(plan.session.session_id for plan in plans if plan.session.session_id not in known)
+        left = [plan for plan in plans if plan.session.session_id not in known]
+        self._sessions.mark_stale(plan.session.session_id for plan in left)
+        self._sessions.mark_stale(plan.taker.session_id for plan in left if isinstance(plan.taker, SessionRecord))
         return written.results
 
     async def free(self, handler: str, freeings: Sequence[Freeing], change: Change) -> list[SessionRecord]:
@@ -270,7 +282,7 @@ class SessionWriter:
 
 
 async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequence[SessionRecord]:
-    """Write the steps of all plans; sessions that changed concurrently are skipped."""
+    """Write the steps of all plans; sessions that changed concurrently are skipped, or whose takers did."""
     steps: list[tuple[Change, list[KernelMove]]] = []
     for number in range(max(len(plan.steps) for plan in plans)):
         moves: dict[Change, list[KernelMove]] = {}
@@ -279,4 +291,8 @@ async def _take_steps(unit: UnitOfWork, plans: Sequence[SessionMoves]) -> Sequen
                 step = plan.steps[number]
                 moves.setdefault(step.change, []).extend(step.moves(plan.session))
         steps += moves.items()
-    return await unit.sessions.move_in_steps(steps, known={plan.session.session_id: plan.session for plan in plans})
+    return await unit.sessions.move_in_steps(
+        steps,
+        known={plan.session.session_id: plan.session for plan in plans},
+        takers={plan.session.session_id: plan.taker for plan in plans if plan.taker is not None},
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.constraints.labels import LabelSelector
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.ids import SessionId
@@ -25,6 +26,8 @@ from sokovan.domain.session import SessionSpec
 
 # Sessions that readers of many ask for at a time.
 PAGE = 500
+# A session or a booking that others were evicted for.
+Taker: TypeAlias = SessionRecord | Booking
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +238,14 @@ class SessionRepository(Protocol):
         steps: Sequence[tuple[Change, Sequence[KernelMove]]],
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
+        takers: Mapping[SessionId, Taker] | None = None,
     ) -> Sequence[SessionRecord]:
         """Like `move_many` for several moves of each kernel, with a reason for each step.
 
         All moves name kernels as they were before the first step. The history has every
-        step; the sessions and kernels themselves are written once.
+        step; the sessions and kernels themselves are written once. `takers` are those that
+        sessions were evicted for, as they were read: a session whose taker has changed since is
+        skipped, and until the commit a taker does not change.
         """
 
     async def set_goal(

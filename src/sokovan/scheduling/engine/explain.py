@@ -15,13 +15,15 @@ import numpy as np
 from sokovan.domain.cluster.agent import DOCKER_RUNTIME, PROCESS_RUNTIME
 from sokovan.domain.cluster.topology import ROOT
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.durations import duration_text, duration_text_of
+from sokovan.domain.lifecycle.eviction import kernels_text
 from sokovan.domain.session import ANY_PORT
 from sokovan.domain.slot_notation import format_slots
 from sokovan.domain.slots import is_cuda
 from sokovan.scheduling.engine.gang import CycleContext
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession
 from sokovan.scheduling.engine.shapes import FitError, Shape
-from sokovan.scheduling.engine.timing.calendar import holder_on, seconds
+from sokovan.scheduling.engine.timing.calendar import holder_on
 from sokovan.scheduling.engine.topology_search import Tier
 from sokovan.scheduling.engine.usage.cluster_totals import ClusterTotals
 from sokovan.scheduling.engine.workspace import Ints
@@ -76,10 +78,11 @@ class Explainer:
             agents = len(set(pending.agents[-pending.placed :]))
             summary = f"{pending.placed} of {kernels} kernels placed on {agents} agents"
         if pending.loan_s is not None:
-            summary += f", on loan from queue {pending.node.name}, which has it back within {pending.loan_s} s"
+            back = duration_text(pending.loan_s)
+            summary += f", on loan from queue {pending.node.name}, which has it back within {back}"
         calendar = self._context.calendar
         for booking in () if calendar is None else calendar.lenders(pending.session, pending.agents):
-            begins = seconds(booking.from_ms - self._now_ms)
+            begins = duration_text_of(booking.from_ms - self._now_ms)
             summary += f", lent by booking {booking.name}, which begins in {begins} and evicts it before"
         if pending.batches and pending.reason is not None:
             summary += f", {pending.waiting} wait: {self._cause(pending, pending.reason)[1]}"
@@ -94,7 +97,11 @@ class Explainer:
         )
 
     def _reserved(self, pending: PendingSession, notes: tuple[Check, ...]) -> Verdict:
-        summary = f"waits for room that is being released; {pending.reserved} kernels have a reservation"
+        room = "room that is being released"
+        if pending.evicts:  # nothing of it is released before the plan is carried out, and their notice is given
+            room = f"the room of {kernels_text(pending.evicts)} that {_has(pending.evicts)} to leave for it"
+        held = f"{kernels_text(pending.reserved)} {_has(pending.reserved)} a reservation"
+        summary = f"waits for {room}; {held}"
         return Verdict(
             pending.session.session_id,
             Code.RESERVED,
@@ -109,13 +116,14 @@ class Explainer:
         verdict = self._waiting(pending, notes)
         calendar, deadline = self._context.calendar, latest_start(pending.session)
         if pending.starts_ms is not None and calendar is not None:
-            starts = f"starts in {seconds(pending.starts_ms - calendar.now_ms)} at the latest, room is reserved for it"
+            starts_in = duration_text_of(pending.starts_ms - calendar.now_ms)
+            starts = f"starts in {starts_in} at the latest, room is reserved for it"
             verdict = verdict._replace(code=Code.RESERVED, summary=f"{starts}; now: {verdict.summary}")
             verdict = verdict._replace(checks=(*verdict.checks, Check("start", "short", starts)))
         if calendar is not None and (booked := calendar.booked_for_others(pending)):
             verdict = verdict._replace(checks=(*verdict.checks, Check("bookings", "short", booked)))
         if deadline is not None and deadline < self._now_ms and MEANING[verdict.code][0] is Advice.WAIT:
-            late = f"its deadline cannot be met: it had to start {seconds(self._now_ms - deadline)} ago"
+            late = f"its deadline cannot be met: it had to start {duration_text_of(self._now_ms - deadline)} ago"
             summary = f"{late}; {verdict.summary}"
             checks = (*verdict.checks, Check("deadline", "no", late))
             verdict = verdict._replace(code=Code.DEADLINE_IMPOSSIBLE, summary=summary, checks=checks)
@@ -311,6 +319,10 @@ class Explainer:
         if shape not in self._fit_errors:
             self._fit_errors[shape] = shape.fit_error(self._workspace)
         return self._fit_errors[shape]
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _unmatched(shape: Shape, funnel: Funnel) -> tuple[Code, str] | None:

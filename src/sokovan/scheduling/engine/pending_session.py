@@ -111,6 +111,7 @@ class PendingSession:
     order: tuple[int, ...] = ()
     placed = 0
     reserved = 0
+    evicts = 0  # kernels that this cycle evicts for it
     kernels_fit = 0
     reason: PendingReason | None = None
     ledger_entry: LedgerEntry | None = None

@@ -8,7 +8,7 @@ shape that does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import partial
 from typing import NamedTuple
@@ -210,6 +210,11 @@ class Shape:
     def ever_counts(self, workspace: Workspace) -> Ints:
         """How many kernels each agent could take if it were empty."""
         return np.asarray(np.where(self._later, self._counts(workspace.capacity), 0), np.int64)
+
+    def possible_counts(self, workspace: Workspace, agents: Sequence[int]) -> Ints:
+        """The kernels that each of these agents could take if empty and at work."""
+        counts = self._counts(workspace.capacity[agents])
+        return np.asarray(np.where(self._matching[agents], counts, 0), np.int64)
 
     def fit_error(self, workspace: Workspace) -> FitError:
         """Why (more) kernels of this shape do not fit now."""

@@ -146,7 +146,7 @@ def test_a_move_delays_no_start_and_its_notice_says_that_it_starts_again() -> No
 
 def test_a_session_that_states_how_often_it_saves_loses_no_more_than_that() -> None:
     stated = replace(receipt(1_000_000), saved_ms=990_000, saves_every_s=10)
-    assert (stated.lost_s, stated.since()) == (20, "its last save, as it saves every 10 s,")
+    assert (stated.lost_s, stated.since()) == (20, "its last save, as it saves every 10s,")
     assert stated.ended(1_000_000, Checkpoint(995_000, 3)).since() == "the checkpoint of step 3"
 
 

@@ -56,6 +56,14 @@ def test_a_group_is_read_with_all_that_can_be_said_of_it() -> None:
         ({"queue_policy": 1}, "queue_policy: 1 must be a string"),
         ({"shard_mode": "loud", "shard": "a"}, "shard_mode: 'loud' is not known; known are hard, none, soft"),
         ({"shard_mode": "soft"}, "shard: is needed for shard_mode soft"),
+        (
+            {"actions": ["preempt"]},
+            "actions: has preempt without allocate: sessions would be evicted for one that is never placed; add",
+        ),
+        (
+            {"owner_budget": 500},
+            "owner_budget: must be a whole number, 0 to 100: per cent of a user's running kernels; use 100 for",
+        ),
         ({"hierarchy": "yes"}, "hierarchy: 'yes' must be true or false"),
         ({"fit_error_cache": 1}, "fit_error_cache: 1 must be true or false"),
         ({"actions": "allocate"}, "actions: 'allocate' must be a list of names"),

@@ -80,6 +80,37 @@ async def test_a_session_that_was_changed_meanwhile_is_left_out_and_read_again(h
     assert harness.quarantine.take() == []
 
 
+def ready_for(session: SessionRecord, taker: SessionRecord | None) -> SessionMoves:
+    step = SessionStep(READY, by_report(), tuple(kernel.kernel_id for kernel in session.kernels), taker=taker)
+    return SessionMoves(session, (step,))
+
+
+async def test_a_session_whose_taker_was_changed_meanwhile_is_left_out_and_both_are_read_again(
+    harness: Harness,
+) -> None:
+    sessions = await harness.scheduled("s1", "s2", "s3")
+    takers = [await harness.cluster.submit(f"t{number}") for number in range(2)]
+    await harness.cluster.stop("t0")
+    plans = [ready_for(one, taker) for one, taker in zip(sessions, [*takers, None], strict=True)]
+    moved = await harness.writer.move("test", plans)
+    assert [record.session_id for record in moved] == ["s2", "s3"]
+    assert list(harness.live.stale) == ["s1", "t0"]
+    assert harness.quarantine.take() == []
+
+
+@pytest.mark.parametrize("count", [1, 4])
+async def test_takers_are_verified_without_a_statement_of_their_own(harness: Harness, count: int) -> None:
+    statements: list[int] = []
+    for with_takers in (False, True):
+        sessions = await harness.scheduled(*[f"s{count}{with_takers}{number}" for number in range(count)])
+        takers = [await harness.cluster.submit(f"t-{one.session_id}") if with_takers else None for one in sessions]
+        plans = [ready_for(one, taker) for one, taker in zip(sessions, takers, strict=True)]
+        with recorded_statements(harness.cluster.stored) as sent:
+            assert len(await harness.writer.move("test", plans)) == count
+        statements.append(len(sent))
+    assert statements[0] == statements[1]
+
+
 async def test_an_illegal_step_concerns_its_own_session_only(harness: Harness) -> None:
     sessions = await harness.scheduled("s1", "s2")
     good = SessionMoves(sessions[0], tuple(ready_and_asked(sessions[0])))

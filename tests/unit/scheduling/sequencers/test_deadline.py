@@ -33,4 +33,4 @@ def test_a_deadline_that_has_passed_gives_no_order_and_is_told() -> None:
     assert where(plan) == {"old.0": "a"}
     verdict = verdict_of(plan, "late")
     assert verdict.code is Code.DEADLINE_IMPOSSIBLE
-    assert verdict.summary.startswith("its deadline cannot be met: it had to start 1 s ago; ")
+    assert verdict.summary.startswith("its deadline cannot be met: it had to start 1s ago; ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -21,11 +22,11 @@ from sokovan.cli.commands.options import (
 )
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.formatting import utc_text
-from sokovan.cli.output import print_data
+from sokovan.cli.output import print_data, print_status
 from sokovan.cli.rendering import Column
 from sokovan.sdk.core.durations import seconds
 from sokovan.sdk.environment import SystemEnvironment
-from sokovan.sdk.errors import ApiProblem, InvalidSetting, Refused
+from sokovan.sdk.errors import ApiProblem, ClientProblem, InvalidSetting, Refused
 from sokovan.wire.api.explanations import BookingEvictionsView, BookingEvictionView
 from sokovan.wire.api.fleet import BookingBody
 
@@ -284,12 +285,21 @@ def _evictions(client: Client, name: str) -> ShownWith:
 
 def eviction_lines(found: BookingEvictionsView) -> list[tuple[str, str]]:
     """Whom a booking evicts and did, one line each."""
+    return [*_planned_lines(found.planned), *_evicted_lines(found.evicted)]
+
+
+def _planned_lines(planned: Sequence[BookingEvictionView]) -> list[tuple[str, str]]:
     then = {"requeue": "it waits again", "shrink": "it goes on with fewer kernels", "end": "it ends"}
     lines = []
-    for one in found.planned:
+    for one in planned:
         when = f"notice at {one.notice_at}, ends by {one.ends_by}"
         lines.append(("evicts", f"{_kernels_of(one)}: {when}; {then[one.then]}"))
-    for one in found.evicted:
+    return lines
+
+
+def _evicted_lines(evicted: Sequence[BookingEvictionView]) -> list[tuple[str, str]]:
+    lines = []
+    for one in evicted:
         ended = f"ended at {one.ended_at}" if one.ended_at else f"ends by {one.ends_by}"
         lines.append(("evicted", f"{_kernels_of(one)}: {one.notice_at}, {ended}; {one.lost_slot_s} slot seconds lost"))
     return lines
@@ -310,8 +320,22 @@ def _put(server: ActionOptions, body: BookingBody, *, replace: bool) -> int:
                 raise
             hint = "choose another name, or change it with --replace"
             raise InvalidSetting(f"there is a {body.kind} {body.name} already", hint=hint) from None
+        leaving = () if server.json else _leaving(client, kept.name)
     server.report(kept, f"{kept.kind} {kept.name} from {kept.starts_at} to {kept.ends_at}")
+    for text in leaving:
+        print_status(f"  {text}")
     return OK
+
+
+def _leaving(client: Client, name: str) -> Sequence[str]:
+    """Whom a booking that was made evicts; nothing if the server cannot say, as the booking stands."""
+    try:
+        found = client.agents.bookings.evictions(name)
+    except ClientProblem:
+        return ()
+    # One that leaves at once may have its notice already.
+    noticed = [one for one in found.evicted if not one.ended_at]
+    return [text for _, text in (*_planned_lines(found.planned), *_evicted_lines(noticed))]
 
 
 def _columns() -> list[Column[BookingBody]]:

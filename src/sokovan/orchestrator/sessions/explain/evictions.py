@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from sokovan.domain.cluster.booking import Booking
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.durations import duration_text_of
 from sokovan.domain.lifecycle.eviction import (
     BOOKING_REMOVED,
     ROOM_FREED,
@@ -95,7 +96,7 @@ def eviction_checks(session: SessionRecord, *, now_ms: int, taker: TakerState | 
         )
     left_ms = waits_until_ms(session.evictions) - now_ms
     if session.status is SessionStatus.PENDING and left_ms > 0:
-        checks.append(Check(EVICTED, "no", f"it waits {-(-left_ms // 1000)} s more before it is tried again"))
+        checks.append(Check(EVICTED, "no", f"it waits {duration_text_of(left_ms)} more before it is tried again"))
     return tuple(checks)
 
 

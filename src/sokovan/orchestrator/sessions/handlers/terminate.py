@@ -10,6 +10,7 @@ from typing import TypeAlias
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.eviction import (
     BOOKING_LEAD_MS,
     EVICTION_WITHDRAWN,
@@ -38,6 +39,7 @@ from sokovan.orchestrator.sessions.session_writer import (
     session_turns,
     user_of,
 )
+from sokovan.ports.repositories.sessions import Taker
 
 STOP = "stop"
 KILL = "kill"
@@ -105,7 +107,8 @@ class TerminateSessions:
     async def _announce(self) -> bool:
         """Withdraw evictions for sessions that wait no more; note of the others that their notice is given.
 
-        Noted before the notice is sent, so that a later manager does not spare a kernel that has it.
+        Noted before the notice is sent, so that a later manager does not spare a kernel that has it. Of the withdrawal
+        of a taker and the notice, the one that is committed first counts.
         """
         evicted = [session for session in self._ending() if _may_be_withdrawn(session)]
         plans = self._writer.decide(self.name, evicted, self._withdrawal_or_notice) if evicted else []
@@ -123,34 +126,39 @@ class TerminateSessions:
             for one in _terminating(session)
             if (receipt.whole or one.since_ms == receipt.at_ms) and one.exit_code is None
         )
-        if len(kernels) == receipt.kernels and not self._is_needed(session, receipt):
+        can_go_on, taker = len(kernels) == receipt.kernels, self._waiting_taker(session, receipt)
+        if can_go_on and taker is None:
             named = receipt.taker_named_to(session.spec.owner.user) or "a session of another user"
             needs = "does not need" if receipt.for_booking else "does not wait for"
             detail = f"{named} {needs} its room any more; it runs on, and had no notice"
             return (SessionStep(KernelTrigger.SPARED, by_coordinator(EVICTION_WITHDRAWN, detail), kernels),)
         ending = tuple(one.kernel_id for one in _terminating(session))
-        return (SessionStep(KernelTrigger.NOTICED, by_coordinator(NOTICE_GIVEN), ending),)
+        # A taker that is withdrawn before this is committed leaves its victim running: the notice is not given then.
+        taker = taker if can_go_on else None
+        return (SessionStep(KernelTrigger.NOTICED, by_coordinator(NOTICE_GIVEN), ending, taker=taker),)
 
     def _is_unread(self, taker_id: SessionId) -> bool:
-        """Whether a session was found, and is not read yet, as many are not when a term begins."""
-        return self._sessions.get(taker_id) is None and taker_id in self._reader.unread
+        """Whether a session is not read yet, as many are not when a term begins, or has to be read again."""
+        is_new = self._sessions.get(taker_id) is None and taker_id in self._reader.unread
+        return is_new or taker_id in self._sessions.stale
 
-    def _is_needed(self, session: SessionRecord, receipt: EvictionReceipt) -> bool:
-        """Whether the session or booking that others were evicted for still needs their room."""
+    def _waiting_taker(self, session: SessionRecord, receipt: EvictionReceipt) -> Taker | None:
+        """The session or booking that others were evicted for, if it still needs their room."""
         if not receipt.for_booking:
-            return self._waits(receipt.for_session)
+            return self._waiting_session(receipt.for_session)
         booking = next((one for one in self._scheduler.bookings() if one.name == receipt.for_booking), None)
         if booking is None or booking.from_ms > receipt.evict_at_ms + BOOKING_LEAD_MS:
-            return False
+            return None
         agents = {kernel.agent_id for kernel in _terminating(session)}
-        return booking.hypernode is not None or not agents.isdisjoint(map(AgentId, booking.agents))
+        is_there = booking.hypernode is not None or not agents.isdisjoint(map(AgentId, booking.agents))
+        return booking if is_there else None
 
-    def _waits(self, taker_id: SessionId) -> bool:
-        """Whether a session still waits for the room that others were evicted for."""
+    def _waiting_session(self, taker_id: SessionId) -> SessionRecord | None:
+        """A session, if it still waits for the room that others were evicted for."""
         taker = self._sessions.get(taker_id)
         if taker is None or taker.goal is not Goal.RUN or not pending_kernels(taker):
-            return False
-        return len(alive_kernels(taker)) < taker.spec.gang_size
+            return None
+        return taker if len(alive_kernels(taker)) < taker.spec.gang_size else None
 
     def _retry_changed(self, cycle: CycleInput) -> None:
         """Repeat the stop of kernels whose report changed: they may be gone now."""
@@ -203,7 +211,7 @@ class TerminateSessions:
         named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
         whose = "its" if receipt.kernels == 1 else "their"
         detail = (
-            f"{kernels_text(receipt.kernels)} of {named} ended {lasted_s:.0f} s after {whose} notice; "
+            f"{kernels_text(receipt.kernels)} of {named} ended {duration_text(round(lasted_s))} after {whose} notice; "
             f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"
         )
         await self._writer.note([receipt.for_session], by_coordinator(ROOM_FREED, detail))

@@ -209,6 +209,7 @@ class Evictions:
                 named = taker if victim.owner.user == pending.session.owner.user else "a session of another user"
                 waiting.reason = PendingReason(Code.EVICTED, f"kernels of it were evicted in this cycle for {named}")
         table.keep_off(taker)
+        pending.evicts = len(chosen.rows)
         if self._context.calendar is not None:
             self._context.calendar.closed = True
         self._refusals.clear()  # room and usage have changed
@@ -233,6 +234,7 @@ class Evictions:
                 one._replace(cost=cost, runner_up=second, notice_ms=notices.get(one.kernel_id))
                 for one in moves.commit(pending, found)
             )
+            pending.evicts = len(found)
             for move in self._outcome.moves:
                 table.keep_off(move.session_id)
             table.keep_off(pending.session.session_id)

@@ -7,6 +7,7 @@ for does not need the room, it is tried at once, and comes first for a while.
 
 from __future__ import annotations
 
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.scheduling.engine.pending_session import PendingReason
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.trace import Code
@@ -26,7 +27,9 @@ def back_off(session: SessionWorkload, now_ms: int) -> PendingReason | None:
     if max(session.evictions_ms) + wait_s * 1000 <= now_ms:
         return None
     evicted = "once" if times == 1 else f"{times} times"
-    return PendingReason(Code.BACKING_OFF, f"it was evicted {evicted}, and is tried again {wait_s} s after that")
+    return PendingReason(
+        Code.BACKING_OFF, f"it was evicted {evicted}, and is tried again {duration_text(wait_s)} after that"
+    )
 
 
 def comes_first(session: SessionWorkload, now_ms: int) -> bool:

@@ -9,6 +9,7 @@ then is enough for both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -17,9 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from sokovan.domain.cluster.booking import Booking
-from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS
+from sokovan.domain.lifecycle.durations import duration_text_of
+from sokovan.domain.lifecycle.eviction import BOOKING_LEAD_MS, kernels_text
 from sokovan.domain.session import SessionType
+from sokovan.domain.slot_notation import format_slots
 from sokovan.scheduling.engine.pending_session import PendingReason, PendingSession, TentativeKernel
+from sokovan.scheduling.engine.shapes import Shape
 from sokovan.scheduling.engine.timing.end_times import EndTimes, end_of
 from sokovan.scheduling.engine.workspace import Ints, Workspace
 from sokovan.scheduling.snapshot import NEVER_MS, Reservation, SessionWorkload, SystemSnapshot, evictable
@@ -120,8 +124,9 @@ class Calendar:
         width = self._workspace.width
         return self._workspace.room[:, (2 + number) * width : (3 + number) * width]
 
-    def objection(self, session: SessionWorkload) -> PendingReason | None:
+    def objection(self, pending: PendingSession) -> PendingReason | None:
         """Why a session may not use the booking that it names now, if it names one."""
+        session = pending.session
         if not session.booking:
             return None
         booking = self._shared.get(session.booking) or next(
@@ -134,13 +139,35 @@ class Calendar:
         if not booking.permits(session.owner, session.queue):
             problem = "does not permit its owner or queue"
             return PendingReason(Code.BOOKING_INVALID, f"its booking {booking.name} {problem}")
+        if excess := self._excess(pending, booking):
+            return PendingReason(Code.NEVER_FITS, excess)
         if booking.from_ms > self.now_ms:
-            begins = seconds(booking.from_ms - self.now_ms)
+            begins = duration_text_of(booking.from_ms - self.now_ms)
             return PendingReason(Code.NOT_YET_BEGIN, f"its booking {booking.name} begins in {begins}")
         if booking.name in self._shared:
             problem = f"comes after {BOOKING_BLOCKS_MAX} others that have not ended"
             return PendingReason(Code.BOOKED, f"its booking {booking.name} {problem}")
         return None
+
+    def _excess(self, pending: PendingSession, booking: Booking) -> str:
+        """Why the agents of a booking could not hold a session even if they were empty.
+
+        Empty if they could, or if some of them are not known now.
+        """
+        agents, need = self._agents_of(booking), pending.need()
+        if not pending.starts or pending.waiting < need or not agents or len(agents) < len(booking.agents):
+            return ""
+        waiting = Counter[Shape]()
+        for batch in pending.batches:
+            waiting[batch.shape] += len(batch.kernels)
+        room = {shape: int(shape.possible_counts(self._workspace, agents).sum()) for shape in waiting}
+        if sum(min(count, room[shape]) for shape, count in waiting.items()) >= need:
+            return ""
+        short = min(waiting, key=lambda shape: room[shape] - waiting[shape])
+        what, kernels = format_slots(short.slots), kernels_text(room[short])
+        if not room[short]:
+            return f"no agent of its booking {booking.name} could ever hold {what}"
+        return f"its booking {booking.name}, if it were empty, holds {kernels} of {what}, {need} must start together"
 
     def prepare(self, pending: PendingSession, *, holding: bool = False) -> None:
         """Let a session be tried with the blocks that concern it.
@@ -304,7 +331,7 @@ class Calendar:
     def sentence(self, number: int) -> str:
         """The reason why room is held from the time of a block on."""
         block = self.blocks[number]
-        begins = "now" if block.at_ms <= self.now_ms else f"in {seconds(block.at_ms - self.now_ms)}"
+        begins = "now" if block.at_ms <= self.now_ms else f"in {duration_text_of(block.at_ms - self.now_ms)}"
         if block.booking is None:
             return f"reserved for a session ahead {begins}"
         if block.inside:
@@ -332,11 +359,6 @@ def lends(booking: Booking, session: SessionWorkload, now_ms: int) -> bool:
 
 def _agents_are(count: int) -> str:
     return "1 agent that could hold it is" if count == 1 else f"{count} agents that could hold it are"
-
-
-def seconds(ms: int) -> str:
-    """A time in whole seconds, rounded up."""
-    return f"{-(-ms // 1000)} s"
 
 
 def _add(room: Ints, hold: Hold, times: int) -> None:

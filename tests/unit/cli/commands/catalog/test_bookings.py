@@ -118,6 +118,31 @@ def test_a_dry_run_tells_whom_a_booking_would_evict_and_books_nothing(server: Ca
     assert '"planned"' in sokovan(*words, "--dry-run", "--json")[1]
 
 
+def test_a_booking_that_is_made_says_whom_it_evicts(server: CannedServer, sokovan: Sokovan) -> None:
+    server.says("PUT bookings/demo", body())
+    over = leaves("old", ended_at="2030-01-31T17:59:10.000Z", lost_slot_s=80)
+    found = evictions(leaves("train"), evicted=[over, leaves("first", lost_slot_s=4)])
+    server.says("GET bookings/demo/evictions", found)
+    words = ("booking", "create", "demo", "--from", FROM, "--for", "2h", "--agent", "gpu1", "--user", "ana")
+    status, out, err = sokovan(*words)
+    assert (status, out) == (0, "")
+    noticed, ends = "2030-01-31T17:59:00.000Z", "ends by 2030-01-31T17:59:30.000Z"
+    assert err.splitlines() == [
+        f"booking demo from {FROM} to {TO}",
+        f"  all kernels of train of bob: notice at {noticed}, {ends}; it waits again",
+        f"  all kernels of first of bob: {noticed}, {ends}; 4 slot seconds lost",
+    ]
+    for more in (("--json",), ("--replace", "--json")):
+        assert "train" not in "".join(map(str, sokovan(*words, *more)))
+    server.says("PUT bookings/maintenance-gpu1", body(name="maintenance-gpu1", kind="maintenance"))
+    server.says("GET bookings/maintenance-gpu1/evictions", found)
+    err = sokovan("agent", "maintenance", "gpu1", "--from", FROM, "--for", "2h")[2]
+    assert "  all kernels of train of bob: notice at" in err
+    # The booking stands also if the server cannot say whom it evicts.
+    server.refuses("GET bookings/demo/evictions", 503, "unavailable")
+    assert sokovan(*words) == (0, "", f"booking demo from {FROM} to {TO}\n")
+
+
 def test_an_administrator_sees_whom_a_booking_evicts_and_whom_it_did(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET bookings/demo", body(users=["ana"]))
     gone = leaves("old", evicted=True, ended_at="2030-01-31T17:59:10.000Z", lost_slot_s=80)

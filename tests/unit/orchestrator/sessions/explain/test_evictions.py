@@ -43,7 +43,7 @@ def test_the_receipt_says_what_was_lost_and_how_long_it_waits() -> None:
     ended = replace(PENDING, evictions=(NOTICE.ended(1_005_000, Checkpoint(1_004_000, 7)),))
     lost, waits = eviction_checks(ended, now_ms=1_010_000)
     assert lost.detail.endswith("; 2 slot seconds of work since the checkpoint of step 7 were lost")
-    assert (waits.result, waits.detail) == ("no", "it waits 20 s more before it is tried again")
+    assert (waits.result, waits.detail) == ("no", "it waits 20s more before it is tried again")
     assert len(eviction_checks(ended, now_ms=1_030_000)) == 1
 
 

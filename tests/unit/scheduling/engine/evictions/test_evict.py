@@ -38,6 +38,15 @@ def test_the_taker_is_reserved_and_starts_nothing_in_this_cycle() -> None:
     assert verdict_of(plan, "high").code is Code.RESERVED
 
 
+def test_a_taker_is_told_that_others_have_to_leave_and_not_that_they_do() -> None:
+    one = preempted(runs("low", "a"), session("high", priority=1))
+    told = "waits for the room of 1 kernel that has to leave for it; 1 kernel has a reservation"
+    assert verdict_of(one, "high").summary == told
+    two = preempted(runs("low", "a"), runs("more", "b"), session("high", "cpu=1", "cpu=1", priority=1))
+    told = "waits for the room of 2 kernels that have to leave for it; 2 kernels have a reservation"
+    assert verdict_of(two, "high").summary == told
+
+
 def test_an_eviction_has_its_rule_its_cost_and_that_of_the_next_best() -> None:
     plan = preempted(runs("low", "a", grace_ms=9000), runs("more", "b", priority=1), session("high", priority=2))
     [one] = plan.evictions

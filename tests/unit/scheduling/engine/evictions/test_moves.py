@@ -19,7 +19,7 @@ from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.plan import SchedulingPlan
 from sokovan.scheduling.snapshot import Reservation, SessionWorkload, SystemSnapshot
 from tests.unit.scheduling.engine.evictions.takers import TakerParts, cluster, runs
-from tests.unit.scheduling.little_cluster import decide, kernel, session, started, where
+from tests.unit.scheduling.little_cluster import decide, kernel, session, started, verdict_of, where
 
 HOUR = 3_600_000
 
@@ -50,6 +50,7 @@ def test_the_session_that_loses_least_moves_and_the_big_one_gets_its_room() -> N
     )
     assert moved(plan) == {"y.0": "a"}
     assert [(one.session_id, one.agents) for one in plan.reservations] == [("big", ("b",))]
+    assert "the room of 1 kernel that has to leave for it" in verdict_of(plan, "big").summary
     assert (plan.evictions, plan.placements) == ((), ())
 
 

@@ -32,7 +32,7 @@ def test_a_gang_gets_the_earliest_time_at_which_all_of_it_fits() -> None:
     )  # fmt: skip
     assert starts(plan) == {"gang": (200, ("a", "c"))}
     assert verdict_of(plan, "gang").code is Code.RESERVED
-    assert verdict_of(plan, "gang").summary.startswith("starts in 1 s at the latest, room is reserved for it; now: ")
+    assert verdict_of(plan, "gang").summary.startswith("starts in 1s at the latest, room is reserved for it; now: ")
 
 
 def test_a_queue_that_deserves_the_whole_cluster_holds_room_as_well() -> None:
@@ -80,7 +80,7 @@ def test_a_session_that_would_not_end_in_time_is_told_for_whom_the_room_is_held(
     verdict = verdict_of(plan, "late")
     assert verdict.code is Code.RESERVED_FOR_GANG
     assert verdict.summary == (
-        "the room for cpu=2 on a is reserved for a session ahead in 1 s, and it has no time limit"
+        "the room for cpu=2 on a is reserved for a session ahead in 1s, and it has no time limit"
     )
     assert ("reserved-for", "short", "gang") in verdict.checks
 

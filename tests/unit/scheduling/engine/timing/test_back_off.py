@@ -24,7 +24,7 @@ def test_a_session_that_was_evicted_waits_and_then_keeps_its_age() -> None:
     sessions = (session("old", evictions_ms=(0,)), session("new"))
     early = decide(cluster(*sessions, agents=("a",), now_ms=1000))
     assert where(early) == {"new.0": "a"}
-    assert verdict_of(early, "old").summary == "it was evicted once, and is tried again 30 s after that"
+    assert verdict_of(early, "old").summary == "it was evicted once, and is tried again 30s after that"
     assert where(decide(cluster(*sessions, agents=("a",), now_ms=30_000))) == {"old.0": "a"}
 
 

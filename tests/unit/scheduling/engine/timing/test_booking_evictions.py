@@ -150,5 +150,5 @@ def test_before_it_begins_a_booking_is_lent_to_sessions_that_are_gone_in_time() 
 def test_the_verdict_of_a_borrower_names_the_booking_that_evicts_it() -> None:
     borrower = session("s", borrow=True, grace_ms=GRACE)
     plan = decide(booked(borrower, agents=("a",), now_ms=0, booking={"return_s": 10}))
-    told = "placed on a, lent by booking demo, which begins in 3600 s and evicts it before"
+    told = "placed on a, lent by booking demo, which begins in 1h and evicts it before"
     assert verdict_of(plan, "s").summary == told

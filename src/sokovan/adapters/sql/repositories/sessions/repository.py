@@ -16,7 +16,14 @@ from sokovan.adapters.sql.repositories.sessions import (
     session_names,
     stored_specs,
 )
-from sokovan.adapters.sql.repositories.sessions.changes import changed_sessions, ended_holding, users_of, waiting_users
+from sokovan.adapters.sql.repositories.sessions.changes import (
+    changed_sessions,
+    ended_holding,
+    taker_sessions,
+    users_of,
+    waiting_users,
+    with_changed_takers,
+)
 from sokovan.adapters.sql.repositories.sessions.session_rows import (
     BY_ID,
     SessionRow,
@@ -51,6 +58,7 @@ from sokovan.ports.repositories.sessions import (
     SessionOrder,
     SessionPosition,
     SessionProperty,
+    Taker,
 )
 
 # Only the allocator and the ledger take and free slots, together with their ledger rows.
@@ -218,13 +226,19 @@ class SqlSessions:
         steps: Sequence[tuple[Change, Sequence[KernelMove]]],
         *,
         known: Mapping[SessionId, SessionRecord] | None = None,
+        takers: Mapping[SessionId, Taker] | None = None,
     ) -> Sequence[SessionRecord]:
         """See the port."""
         every = [move for _, moves in steps for move in moves]
         ids, wanted = {one.kernel.session_id for one in every}, frozenset(one.kernel.kernel_id for one in every)
-        states = await lock_sessions(self._transaction, sorted(ids), known=known, wanted=wanted) if every else {}
+        if takers:
+            known = {**taker_sessions(takers), **(known or {})}
+        locked = sorted(ids.union(taker_sessions(takers or {})))
+        states = await lock_sessions(self._transaction, locked, known=known, wanted=wanted) if every else {}
         stale = {one.kernel.session_id for one in every if not _is_current(states, one)}
-        current = {one: state for one, state in states.items() if one not in stale}
+        if takers:
+            stale |= await with_changed_takers(self._transaction, states, takers)
+        current = {one: state for one, state in states.items() if one in ids and one not in stale}
         if not current:
             return []
         transitions = Transitions(self._transaction, steps[0][0])
