@@ -10,9 +10,9 @@ occupancy, and a rank that is unique per agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class KeyedChoice:
     to single numbers.
     """
 
-    def __init__(self, table: ShapeTable, *, rank: Ints, weight: Callable[[Ints], Ints], fills: bool) -> None:
+    def __init__(self, table: ShapeTable, *, rank: Ints, weight: Callable[[Any], Any], fills: bool) -> None:
         self._table, self._rank, self._weight = table, rank, weight
         self._workspace: Workspace = table.workspace
         self.fills = fills
@@ -69,16 +69,12 @@ class KeyedChoice:
     def now(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
         """The agent with the highest key."""
         del kernel
-        keys = self.keys(shape)[low:high]
-        best = int(keys.argmax()) if high > low else -1
-        return low + best if best >= 0 and keys[best] >= 0 else -1
+        return _best(self.keys(shape), low, high)
 
     def later(self, shape: Shape, low: int, high: int, kernel: KernelWorkload) -> int:
         """The agent with the highest key among those that will have room."""
         del kernel
-        keys = self._future_keys(shape)[low:high]
-        best = int(keys.argmax()) if high > low else -1
-        return low + best if best >= 0 and keys[best] >= 0 else -1
+        return _best(self._future_keys(shape), low, high)
 
     def allows(self, kernel: KernelWorkload, agent: int) -> bool:
         """Always: there are no predicates besides the shape."""
@@ -95,7 +91,7 @@ class KeyedChoice:
         if keys is None:
             keys = shape.keys = self._computed(shape, slice(None))
         elif shape.seen != len(log):
-            changed = set(log[shape.seen :])
+            changed: Collection[int] = log[-1:] if shape.seen == len(log) - 1 else set(log[shape.seen :])
             if len(changed) <= _FEW:
                 pairs = shape.pairs_held if self._workspace.held else shape.pairs_now
                 for agent in changed:
@@ -149,11 +145,21 @@ class KeyedChoice:
 
     def _one(self, shape: Shape, pairs: Sequence[tuple[int, int]], agent: int) -> int:
         """The key of an agent that has these amounts; -1 for another."""
-        base = int(self._base(shape)[agent])
+        base = self._base(shape).item(agent)
         if base < 0:
             return -1
         row = self._workspace.room[agent].tolist()
         for column, amount in pairs:
             if row[column] < amount:
                 return -1
-        return base + (int(self._weight(self._workspace.occupancy[agent])) << RANK_BITS)
+        return base + (int(self._weight(self._workspace.occupancy.item(agent))) << RANK_BITS)
+
+
+def _best(keys: Ints, low: int, high: int) -> int:
+    """The row with the highest key of a range; -1 if none fits."""
+    if high <= low:
+        return -1
+    if high - low != len(keys):
+        keys = keys[low:high]
+    best = int(keys.argmax())
+    return low + best if keys.item(best) >= 0 else -1

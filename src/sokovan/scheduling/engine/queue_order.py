@@ -126,4 +126,5 @@ def serve_by_queue(
 
 def _session_key(pending: PendingSession) -> SessionKey:
     # Ranks are unique, so that two sessions are never compared beyond them.
-    return (-pending.session.priority, pending.grows(), pending.order, pending.rank)
+    grows = pending.have >= pending.minimum and pending.grows()
+    return (-pending.session.priority, grows, pending.order, pending.rank)

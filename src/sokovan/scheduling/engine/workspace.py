@@ -162,8 +162,11 @@ class Workspace:
         occupancy, shifts = 0, self._shifts
         idle = row.tolist()
         for column, capacity, scaled in self._share_rows[agent]:
-            share = ((min(capacity - idle[column], capacity) >> shifts[column]) << ONE_BITS) // scaled
-            occupancy = max(occupancy, share)
+            free = idle[column]
+            used = capacity - free if free > 0 else capacity
+            share = ((used >> shifts[column]) << ONE_BITS) // scaled
+            if share > occupancy:  # noqa: PLR1730  # the call of `max` would take longer than the rest
+                occupancy = share
         self.occupancy[agent] = occupancy
         self.log.append(agent)
 

@@ -54,16 +54,18 @@ class LedgerEntry:
         # By slot, for the loops that run for every session: a session asks for few slots, all accounts may limit many.
         self.bounds = _by_slot((slot, (a.used, limit)) for a in accounts for slot, limit in a.limits.items())
         self.session_bounds = tuple((a, a.sessions_max) for a in accounts if a.sessions_max is not None)
-        self.meters = _by_slot((slot, a.used) for a in watched for slot in a.tracked or ())
+        # What is updated for a slot; `_untracked` for any that is not listed.
         self._untracked = tuple(a.used for a in watched if a.tracked is None)
+        tracked = _by_slot((slot, a.used) for a in watched for slot in a.tracked or ())
+        self.meters = {slot: (*used, *self._untracked) for slot, used in tracked.items()}
         self.plain = False  # whether its rules are only limits on slots and sessions
 
     def charge(self, parts: Sequence[tuple[ResourceSlot, int]], *, sessions: int = 0) -> None:
         """Add to the owner's usage: slots, and how many times each."""
-        meters = self.meters
+        meters, untracked = self.meters, self._untracked
         for slots, times in parts:
             for slot, amount in slots.items():
-                for used in (*meters.get(slot, ()), *self._untracked):
+                for used in meters.get(slot, untracked):
                     used[slot] = used.get(slot, 0) + amount * times
         for account in self.watched:
             account.sessions += sessions
