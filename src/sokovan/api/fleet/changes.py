@@ -1,4 +1,4 @@
-"""What has changed between two times of the fleet, by places in its columns. Pure."""
+"""Differences of the fleet between two times, by places in its columns. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sokovan.wire.api.topology import FleetChangeView
 
 @dataclass(frozen=True, slots=True)
 class FleetDifference:
-    """A change without the holders of its devices, which depend on who reads it, and these."""
+    """A change without `holders`, which depend on who reads it, and all of these."""
 
     change: FleetChangeView
     holders: list[tuple[HeldDevice, ...]]
 
     @property
     def size(self) -> int:
-        """How many values it has, about; a fleet has some for each of its agents and devices."""
+        """How many agents and devices it has values of."""
         change = self.change
         rows = len(change.gone) + len(change.device) + len(change.agent_at)
         return rows + len(change.device_at) + len(change.figure_at)
 
 
 def fleet_difference(before: Fleet, after: Fleet) -> FleetDifference | None:
-    """What turns the columns of `before` into those of `after`; None if they are equal."""
+    """The difference that turns `before` into `after`; None if there is none."""
     is_same_tree = (before.hypernodes, before.hypernode_parent) == (after.hypernodes, after.hypernode_parent)
     change = FleetChangeView(
         as_of=time_text(after.now_ms),
@@ -70,7 +70,7 @@ class _Comparison:
         return self._holders
 
     def _known(self, name: str, then: AgentColumns | None, now: AgentColumns) -> AgentColumns | None:
-        """What the reader knows of an agent after those that have gone and joined."""
+        """The agent as its reader knows it after some have gone and joined."""
         if then is not None and _has_same_devices(then, now):
             return then
         if then is not None:

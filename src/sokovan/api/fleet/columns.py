@@ -27,7 +27,7 @@ Sees: TypeAlias = Callable[[HeldDevice], bool]
 
 @dataclass(frozen=True, slots=True)
 class FleetReading:
-    """What was read of the fleet; agents are by name, the holds of each by device."""
+    """A reading of the fleet: agents by name, the holds of each by device."""
 
     now_ms: int
     agents: Sequence[AgentRecord]
@@ -62,8 +62,9 @@ class AgentColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """The fleet at a time: its agents by name, and the HyperNodes with those above them.
+    """The fleet at a time.
 
+    Agents are by name; `hypernode_parent` is the place of the one above each of `hypernodes`.
     It is `measured` if any agent reports figures of devices.
     """
 
@@ -138,7 +139,10 @@ def fleet_view(fleet: Fleet, sees: Sees) -> FleetView:
 
 
 def holder_column(holders: Iterable[tuple[HeldDevice, ...]], sees: Sees) -> tuple[list[int], list[DeviceHolder]]:
-    """For each device the place of its last holder that the caller sees, and the holders by id."""
+    """For each device the place of a holder that the caller sees, and these by id.
+
+    Of several the last one.
+    """
     known: dict[str, int] = {}
     named: list[HeldDevice] = []
     column: list[int] = []

@@ -188,7 +188,7 @@ class EventHub:
 
     @contextmanager
     def noticing(self, *kinds: type[Event]) -> Iterator[EventListener]:
-        """A listener that is woken by events of these kinds, and has none; it counts as no stream."""
+        """A listener that events of these kinds only wake; it counts as no stream."""
         bell = EventListener(None, queue_max=0)
         self._bells[bell] = kinds
         try:

@@ -1,4 +1,4 @@
-"""JSON types of the topology: tiers, HyperNodes, the resulting tree, and changes of the fleet."""
+"""JSON types of the topology, and of changes of the fleet."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class LabelsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChangeView:
-    """What has changed in a FleetView, applied in this order.
+    """A change of a FleetView, applied in this order.
 
     1. Agents that have `gone` leave, with their devices and why they were failing.
     2. Agents that `joined` come, by name among the others; `joined_devices` says how many

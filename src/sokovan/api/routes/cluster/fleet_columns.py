@@ -1,4 +1,4 @@
-"""Routes of the whole fleet: agents, devices, and the sessions that hold them; read, and followed."""
+"""Routes of the whole fleet: agents, devices, and the sessions that hold them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.context import ApiContext
-from sokovan.api.fleet.feed import FleetFeed
-from sokovan.api.fleet.reads import FleetReads
+from sokovan.api.fleet.reader import FleetReader
+from sokovan.api.fleet.stream import FleetStream
 from sokovan.api.operations import EVENT_STREAM, ApiOperation
 from sokovan.api.request_bodies import JSON_MEDIA
 from sokovan.api.routes.streams.watching import PLACE_MAX
@@ -27,8 +27,8 @@ class FleetRoutes:
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
         clock, self._streams = dependencies.clock, context.streams
-        self._reads = FleetReads(dependencies.store, dependencies.agents, dependencies.gateway, clock)
-        self._feed = FleetFeed(self._reads, self._streams, clock=clock, name=dependencies.ids.new("fleet"))
+        self._reader = FleetReader(dependencies.store, dependencies.agents, dependencies.gateway, clock)
+        self._changes = FleetStream(self._reader, self._streams, clock=clock, name=dependencies.ids.new("fleet"))
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
@@ -46,7 +46,7 @@ class FleetRoutes:
         Sessions that the caller may not see are not named.
         """
         scope = session_scope(principal_of(request.scope).subject)
-        return Response(await self._reads.body(await self._reads.current(), scope), media_type=JSON_MEDIA)
+        return Response(await self._reader.body(await self._reader.current(), scope), media_type=JSON_MEDIA)
 
     async def fleet_changes(
         self, request: Request, last_event_id: Annotated[str | None, Header(max_length=PLACE_MAX)] = None
@@ -61,5 +61,5 @@ class FleetRoutes:
         principal = principal_of(request.scope)
         scope = session_scope(principal.subject)
         return self._streams.response(
-            principal, lambda ear: self._feed.follow(ear, scope, last_event_id or ""), session_id=NO_EVENTS
+            principal, lambda ear: self._changes.follow(ear, scope, last_event_id or ""), session_id=NO_EVENTS
         )

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from sokovan.api.fleet import feed, reads
+from sokovan.api.fleet import reader as fleet_reader
+from sokovan.api.fleet import stream as fleet_stream
 from sokovan.api.fleet.changes import FleetDifference, change_view
 from sokovan.api.fleet.columns import Sees
 from sokovan.domain.errors import StoreUnavailable
@@ -33,7 +34,7 @@ SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 1}
 PLACE = "last-event-id"
 
 
-class FleetReader:
+class FleetClient:
     """A client that applies what a stream of the fleet sends."""
 
     def __init__(self, stream: Stream) -> None:
@@ -83,7 +84,7 @@ async def api() -> AsyncIterator[ApiHarness]:
 @pytest.fixture(autouse=True)
 def _every_read_is_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise an answer would be that of an earlier request."""
-    defaults: dict[str, Any] = reads.FleetReads.current.__kwdefaults__ or {}
+    defaults: dict[str, Any] = fleet_reader.FleetReader.current.__kwdefaults__ or {}
     monkeypatch.setitem(defaults, "kept_ms", 0)
 
 
@@ -92,7 +93,7 @@ async def test_a_stream_begins_with_all_columns_and_goes_on_with_what_changes(ap
     async with AsyncExitStack() as stack:
         users = (ADMIN, NORTH, SOUTH, domain_admin("north"))
         readers = {
-            user: FleetReader(await stack.enter_async_context(api.stream("/fleet/events", user=user))) for user in users
+            user: FleetClient(await stack.enter_async_context(api.stream("/fleet/events", user=user))) for user in users
         }
         for user, reader in readers.items():
             assert await reader.next() == "fleet"
@@ -130,11 +131,11 @@ async def changed(api: ApiHarness, name: str, action: str) -> None:
 
 async def test_a_stream_that_is_resumed_sends_only_what_was_missed(api: ApiHarness) -> None:
     async with api.stream("/fleet/events") as stream:
-        first = FleetReader(stream)
+        first = FleetClient(stream)
         assert await first.next() == "fleet"
     await changed(api, "a1", "drain")
     async with api.stream("/fleet/events", headers={PLACE: first.place}) as stream:
-        again = FleetReader(stream)
+        again = FleetClient(stream)
         again.fleet = first.fleet
         assert await again.next() == "change"
         assert again.now() == await read(api)
@@ -144,7 +145,7 @@ async def test_a_stream_that_is_resumed_sends_only_what_was_missed(api: ApiHarne
         assert await again.next() == "change"
     for place, user in ((again.place, NORTH), (again.place + "0", ADMIN), ("fleet-1.1", ADMIN), ("?", ADMIN)):
         async with api.stream("/fleet/events", headers={PLACE: place}, user=user) as stream:
-            assert await FleetReader(stream).next() == "fleet", f"{place} of {user} is not known"
+            assert await FleetClient(stream).next() == "fleet", f"{place} of {user} is not known"
     async with api.stream("/fleet/events", headers={PLACE: again.place}) as stream:
         assert (await stream.block() or "").startswith(": connected")
         assert (await stream.block() or "").startswith(": alive"), "nothing has changed"
@@ -154,17 +155,17 @@ async def test_a_reader_who_missed_too_much_gets_all_columns_again(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with api.stream("/fleet/events") as stream:
-        slow = FleetReader(stream)
+        slow = FleetClient(stream)
         assert await slow.next() == "fleet"
-    monkeypatch.setattr(feed, "CHANGES_KEPT", 1)
+    monkeypatch.setattr(fleet_stream, "CHANGES_KEPT", 1)
     async with api.stream("/fleet/events") as stream:
-        steady = FleetReader(stream)
+        steady = FleetClient(stream)
         assert await steady.next() == "fleet"
         for action in ("drain", "undrain"):
             await changed(api, "a1", action)
             assert await steady.next() == "change"
         async with api.stream("/fleet/events", headers={PLACE: slow.place}) as other:
-            late = FleetReader(other)
+            late = FleetClient(other)
             assert await late.next() == "fleet"
             assert late.now() == steady.now() == await read(api)
 
@@ -184,10 +185,10 @@ async def test_readers_share_reads_and_without_any_there_are_none(
         encoded.append(found)
         return change_view(found, sees)
 
-    monkeypatch.setattr(feed, "change_view", encoding)
-    monkeypatch.setattr(reads, "topology_state", counting)
+    monkeypatch.setattr(fleet_stream, "change_view", encoding)
+    monkeypatch.setattr(fleet_reader, "topology_state", counting)
     async with AsyncExitStack() as stack:
-        several = [FleetReader(await stack.enter_async_context(api.stream("/fleet/events"))) for _ in range(5)]
+        several = [FleetClient(await stack.enter_async_context(api.stream("/fleet/events"))) for _ in range(5)]
         assert [await one.next() for one in several] == ["fleet"] * 5
         before = len(counted)
         assert before <= 2, "a stream that opens while others are open reads nothing"
@@ -203,7 +204,7 @@ async def test_readers_share_reads_and_without_any_there_are_none(
 
 async def test_figures_are_read_now_and_then_as_they_have_no_events() -> None:
     async with api_harness(streams=quick(reread_s=0.05)) as api, api.stream("/fleet/events") as stream:
-        reader = FleetReader(stream)
+        reader = FleetClient(stream)
         assert await reader.next() == "fleet"
         assert reader.fleet is not None
         assert reader.fleet.device_use == []
@@ -226,10 +227,10 @@ async def test_a_failure_ends_the_streams_and_the_next_one_reads_again(
         raise StoreUnavailable("away")
 
     async with api.stream("/fleet/events") as stream:
-        reader = FleetReader(stream)
+        reader = FleetClient(stream)
         assert await reader.next() == "fleet"
         with monkeypatch.context() as patched:
-            patched.setattr(reads, "topology_state", failing)
+            patched.setattr(fleet_reader, "topology_state", failing)
             await changed(api, "a1", "drain")
             assert [(name, problem["code"]) for name, problem in await stream.rest()] == [
                 ("problem", "store-unavailable")
@@ -237,7 +238,7 @@ async def test_a_failure_ends_the_streams_and_the_next_one_reads_again(
             async with api.stream("/fleet/events") as other:
                 assert [name for name, _ in await other.rest()] == ["problem"]
     async with api.stream("/fleet/events", headers={PLACE: reader.place}) as stream:
-        again = FleetReader(stream)
+        again = FleetClient(stream)
         again.fleet = reader.fleet
         assert await again.next() == "change"
         assert again.now() == await read(api)
@@ -247,7 +248,7 @@ async def test_a_failure_ends_the_streams_and_the_next_one_reads_again(
 async def test_a_revoked_key_ends_its_stream(api: ApiHarness) -> None:
     key = await add_key(api, NORTH, named="brief")
     async with api.stream("/fleet/events", user="brief") as revoked:
-        assert await FleetReader(revoked).next() == "fleet"
+        assert await FleetClient(revoked).next() == "fleet"
         await api.call("DELETE", f"/keys/{key}")
         assert (await revoked.rest())[-1][1]["code"] == "unauthenticated"
 

@@ -1,4 +1,4 @@
-"""The changes of the fleet, found once for all streams of this process while there are any."""
+"""The changes of the fleet, found once for all streams while there are any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zlib import crc32
 
 from sokovan.api.fleet.changes import FleetDifference, change_view, fleet_difference
 from sokovan.api.fleet.columns import seen_by
-from sokovan.api.fleet.reads import FleetReads, FleetState
+from sokovan.api.fleet.reader import FleetReader, FleetState
 from sokovan.api.streaming.event_hub import EventListener
 from sokovan.api.streaming.event_streams import UNTIL_WOKEN, Source, Streams, sse
 from sokovan.domain.errors import StoreUnavailable
@@ -25,7 +25,7 @@ REST_TIMES = 4
 CHANGES_KEPT = 60
 CONNECTED = b": connected\n\n"
 _SEPARATOR = "."
-# What can change the columns. Figures, connections and faults of devices have no event; they are read now and then.
+# Events that may change the columns. Figures, connections and faults of devices have none; they are read now and then.
 _KINDS: tuple[type[Event], ...] = (AgentEnrolled, AgentMoved, KernelMoved, KernelsMoved, SessionMoved)
 
 
@@ -38,15 +38,15 @@ class FleetStep:
     parts: dict[Ownership, bytes] = field(default_factory=dict)
 
 
-class FleetFeed:
-    """Reads the fleet again and again while there are streams, and keeps what has changed.
+class FleetStream:
+    """Reads the fleet as long as there are streams, and keeps its changes.
 
     Each stream sends the columns, and then each change. One that is too slow, or that resumes
     after changes that are no longer kept, sends the columns again.
     """
 
-    def __init__(self, reads: FleetReads, streams: Streams, *, clock: Clock, name: str) -> None:
-        self._reads, self._streams, self._clock, self._name = reads, streams, clock, name
+    def __init__(self, reader: FleetReader, streams: Streams, *, clock: Clock, name: str) -> None:
+        self._reader, self._streams, self._clock, self._name = reader, streams, clock, name
         self._readers: set[EventListener] = set()
         self._steps: deque[FleetStep] = deque()
         self._state: FleetState | None = None
@@ -56,7 +56,7 @@ class FleetFeed:
         self._failure: Exception | None = None
 
     async def follow(self, listener: EventListener, scope: Ownership, place: str) -> Source:
-        """What a stream sends to a reader who has seen everything up to a place."""
+        """The parts for a reader who has seen everything up to a place."""
         async with self._followed_by(listener):
             yield CONNECTED
             number = self._number_of(place, scope)
@@ -64,7 +64,7 @@ class FleetFeed:
                 missed = self._since(number)
                 if missed is None:
                     state, number = self._known(), self._number
-                    body = await self._reads.body(state, scope)
+                    body = await self._reader.body(state, scope)
                     yield b"event: fleet\nid: %s\ndata: %s\n\n" % (self._place(number, scope).encode(), body)
                     continue
                 for step in missed:
@@ -113,7 +113,7 @@ class FleetFeed:
     async def _read_again(self) -> float:
         """Read the fleet, and keep what has changed; the seconds to rest after it."""
         began_ms = self._clock.monotonic_ms()
-        state, before = await self._reads.current(kept_ms=0), self._state
+        state, before = await self._reader.current(kept_ms=0), self._state
         found = None if before is None else fleet_difference(before.fleet, state.fleet)
         self._state = state
         if found is not None:
@@ -125,7 +125,7 @@ class FleetFeed:
         return min(limits.reread_s, max(limits.fleet_s, REST_TIMES * took_s))
 
     def _forget_old(self, state: FleetState) -> None:
-        """What a reader may have missed is no more than all columns."""
+        """Changes that are kept are no more than all columns."""
         most = len(state.fleet.agents) + sum(len(one.devices) for one in state.fleet.agents.values())
         size = sum(step.found.size for step in self._steps)
         while len(self._steps) > CHANGES_KEPT or (size > most and self._steps):

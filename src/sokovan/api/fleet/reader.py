@@ -1,4 +1,4 @@
-"""Reads the fleet for all readers of this process; of agents only what has changed."""
+"""Reads the fleet, and of its agents only those that have changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEPT_MS = 150
 
 @dataclass(frozen=True, slots=True)
 class FleetState:
-    """The fleet as it was read at a time, and its encoded columns by what their readers may see."""
+    """The fleet at a time, and its encoded columns by what readers may see."""
 
     read_ms: int
     fleet: Fleet
@@ -32,7 +32,7 @@ class FleetState:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the store has of the fleet."""
+    """The fleet as the store has it."""
 
     now_ms: int
     agents: Mapping[AgentId, AgentRecord]
@@ -40,7 +40,7 @@ class _Stored:
     holds: Mapping[AgentId, tuple[HeldDevice, ...]]
 
 
-class FleetReads:
+class FleetReader:
     """The fleet, read again when someone asks for it later."""
 
     def __init__(self, store: Store, agents: AgentStateReader, gateway: KernelGateway, clock: Clock) -> None:
