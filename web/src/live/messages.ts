@@ -1,5 +1,5 @@
 // What tabs and the worker say to each other.
-import type { EventView } from "../wire.ts";
+import type { EventView, FleetChangeView, FleetView, ProblemView } from "../wire.ts";
 import type { SessionRow } from "../rows.ts";
 
 export type ToWorker =
@@ -9,12 +9,18 @@ export type ToWorker =
   // A tab has scrolled to the end of the list.
   | { kind: "more" }
   // A tab shows these sessions, wherever in the list they are.
-  | { kind: "watch"; ids: string[] };
+  | { kind: "watch"; ids: string[] }
+  // Whether a page of a tab shows the fleet.
+  | { kind: "fleet"; shown: boolean };
 
 export type FromWorker =
   | { kind: "sessions"; rows: SessionRow[]; whole: boolean; cut: boolean }
   // Sessions that a tab watches and that are older than those of the list.
   | { kind: "apart"; rows: SessionRow[] }
   | { kind: "events"; events: EventView[] }
+  // The fleet as a whole, and then what has changed; or why there is none.
+  | { kind: "fleet"; fleet: FleetView }
+  | { kind: "fleetChange"; change: FleetChangeView }
+  | { kind: "fleetProblem"; problem: ProblemView }
   | { kind: "line"; up: boolean; at: number }
   | { kind: "denied" };

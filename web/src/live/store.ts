@@ -1,6 +1,7 @@
 // The tab's side of the worker: the sessions, the events, and whether the line is up.
 import { computed, signal } from "@preact/signals";
-import type { EventView } from "../wire.ts";
+import { changedFleet } from "../fleet.ts";
+import type { EventView, FleetView, ProblemView } from "../wire.ts";
 import { byAge, type SessionRow } from "../rows.ts";
 import { leave, proof } from "../login.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
@@ -18,6 +19,10 @@ export const lineUp = signal(true);
 export const heardAt = signal(Date.now());
 /** The last events, newest first. */
 export const recent = signal<EventView[]>([]);
+/** The fleet, while a page of this tab shows it. */
+export const fleet = signal<FleetView | null>(null);
+/** Why there is none. */
+export const fleetProblem = signal<ProblemView | null>(null);
 /** Now, by the second, for ages. */
 export const now = signal(Date.now());
 /** Counts changes of agents and kernels, and what may have changed unseen, for pages that read figures of the cluster. */
@@ -37,6 +42,7 @@ export const sessions = computed(() => {
 
 let post: ((message: ToWorker) => void) | null = null;
 let painting = false;
+let showsFleet = false;
 
 export function sessionRow(id: string): SessionRow | undefined {
   version.value;
@@ -78,6 +84,16 @@ function heard(message: FromWorker): void {
       recent.value = [...message.events.filter((one) => one.object !== "verdicts").reverse(), ...recent.value].slice(0, EVENTS_KEPT);
       heardAt.value = Date.now();
       clusterTick.value += 1;
+      return;
+    case "fleet":
+      fleet.value = message.fleet;
+      fleetProblem.value = null;
+      return;
+    case "fleetChange":
+      if (fleet.value) fleet.value = changedFleet(fleet.value, message.change);
+      return;
+    case "fleetProblem":
+      fleetProblem.value = message.problem;
       return;
     case "line":
       if (message.up && !lineUp.value) again.value += 1;
@@ -125,6 +141,8 @@ export function connect(): void {
     }, 1000);
   }
   post({ kind: "open", proof: proof.value });
+  // A page may be shown before there is a worker.
+  if (showsFleet) post({ kind: "fleet", shown: true });
 }
 
 export function disconnect(): void {
@@ -132,6 +150,13 @@ export function disconnect(): void {
   table.clear();
   apart.clear();
   loaded.value = false;
+}
+
+/** Follow the fleet, or no more. */
+export function showFleet(shown: boolean): void {
+  showsFleet = shown;
+  if (!shown) fleet.value = fleetProblem.value = null;
+  post?.({ kind: "fleet", shown });
 }
 
 /** Read everything again now. */

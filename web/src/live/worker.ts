@@ -1,9 +1,10 @@
-// One per browser: it holds the only stream of events and the list of sessions for all tabs.
+// One per browser: for all tabs it holds the stream of events and the list of sessions, and that of the fleet while it is shown.
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
 import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
+import { FleetStream } from "./fleetstream.ts";
 import { FIRST_ROWS, Held, MORE_ROWS, NAMED_MAX } from "./held.ts";
 import { type Channel, type Line, Tab } from "./leader.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
@@ -28,6 +29,7 @@ const LOCK = "sokovan";
 // Each tab, with the sessions that it watches.
 const lines = new Map<Line, ReadonlySet<string>>();
 const held = new Held();
+const fleet = new FleetStream(opened);
 let fresh: EventView[] = [];
 let proof = "";
 // Where the stream is resumed after a break.
@@ -54,6 +56,7 @@ function tell(message: FromWorker): void {
 
 function setUp(now: boolean): void {
   up = now;
+  if (now) fleet.hurry();
   tell({ kind: "line", up, at: heardAt });
 }
 
@@ -66,6 +69,13 @@ async function get<T>(path: string, signal: AbortSignal): Promise<T | null> {
 }
 
 class Denied extends Error {}
+
+/** A stream, or why there is none. Throws Denied. */
+async function opened(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+  const answer = await fetch(`/api/v1/${path}`, { headers: { "X-Sokovan-Proof": proof, ...headers }, signal });
+  if (answer.status === 401) throw new Denied();
+  return answer;
+}
 
 async function readAll(signal: AbortSignal): Promise<void> {
   const found: SessionRow[] = [];
@@ -174,9 +184,7 @@ function noted(event: EventView): void {
 
 async function follow(signal: AbortSignal): Promise<void> {
   const resumes = held.ready && place !== "";
-  const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(resumes ? { "Last-Event-ID": place } : {}) };
-  const answer = await fetch("/api/v1/events", { headers, signal });
-  if (answer.status === 401) throw new Denied();
+  const answer = await opened("events", resumes ? { "Last-Event-ID": place } : {}, signal);
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
   if (!resumes) await readAll(signal);
@@ -246,6 +254,7 @@ async function run(signal: AbortSignal): Promise<void> {
 
 /** What is held is read again; without a stream, as soon as there is one, which is tried at once. */
 function refresh(): void {
+  fleet.refresh();
   if (up && stream) {
     void readAll(stream.signal).catch(() => undefined);
     return;
@@ -255,6 +264,7 @@ function refresh(): void {
 }
 
 function stop(): void {
+  fleet.stop();
   running?.abort();
   running = null;
   if (timer !== null) clearTimeout(timer);
@@ -274,6 +284,7 @@ function heard(line: Line, message: ToWorker): void {
         proof = message.proof;
         running = new AbortController();
         void run(running.signal);
+        fleet.start();
       } else if (held.ready) {
         line.postMessage(theList());
         line.postMessage({ kind: "line", up, at: heardAt });
@@ -288,8 +299,13 @@ function heard(line: Line, message: ToWorker): void {
     case "watch":
       lines.set(line, new Set(message.ids));
       return;
+    case "fleet":
+      if (message.shown) fleet.add(line);
+      else fleet.remove(line);
+      return;
     case "close":
       lines.delete(line);
+      fleet.remove(line);
       if (!lines.size) stop();
   }
 }
