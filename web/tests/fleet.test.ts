@@ -55,8 +55,8 @@ class Server {
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null;
   refusal: Response | null = null;
 
-  readonly open = async (_path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> => {
-    this.places.push(headers["Last-Event-ID"] ?? "");
+  readonly open = async (_path: string, place: string, signal: AbortSignal): Promise<Response> => {
+    this.places.push(place);
     if (this.refusal) return this.refusal;
     return new Response(new ReadableStream<Uint8Array>({
       start: (controller) => {
@@ -96,16 +96,16 @@ test("tabs that show the fleet share a stream, which ends some time after the la
   const server = new Server();
   const stream = new FleetStream(server.open);
   const [first, second] = [tab(), tab()];
-  stream.start();
-  assert.deepEqual(server.places, []);
   stream.add(first);
+  assert.deepEqual(server.places, []);
+  stream.setUp(true);
   await settle();
   await server.send("fleet", "p.1", FLEET);
   const change = { ...NOTHING, used: { gpu: 2 } };
   await server.send("change", "p.2", change);
-  assert.deepEqual(first.told, [{ kind: "fleet", fleet: FLEET }, { kind: "fleetChange", change }]);
+  assert.deepEqual(first.told, [{ kind: "fleet", fleet: FLEET, changes: [] }, { kind: "fleetChange", change }]);
   stream.add(second);
-  assert.deepEqual(second.told, [{ kind: "fleet", fleet: { ...FLEET, as_of: "t1", used: { gpu: 2 } } }]);
+  assert.deepEqual(second.told, [{ kind: "fleet", fleet: FLEET, changes: [change] }]);
   stream.remove(first);
   await server.send("change", "p.3", change);
   assert.deepEqual([first.told.length, second.told.length], [2, 2]);
@@ -120,16 +120,25 @@ test("tabs that show the fleet share a stream, which ends some time after the la
   stream.add(first);
   await settle();
   assert.deepEqual(server.places, ["", "p.3"]);
+  // More changes than are held: a tab that comes has everything sent again, and is not told half of it.
+  for (let at = 0; at < 61; at += 1) await server.send("change", "p.4", change);
+  second.told.length = 0;
+  stream.add(second);
+  await settle();
+  assert.deepEqual([second.told, server.places], [[], ["", "p.3", ""]]);
+  await server.send("fleet", "p.5", FLEET);
+  assert.deepEqual([first.told.at(-1), second.told], [second.told[0], [{ kind: "fleet", fleet: FLEET, changes: [] }]]);
   stream.stop();
   mock.timers.reset();
 });
 
-test("a stream that breaks is resumed, and a refusal is told until there is a fleet", async () => {
+test("a stream that breaks is resumed, and a refusal is told", async () => {
   mock.timers.enable({ apis: ["setInterval", "setTimeout", "Date"], now: 1_000_000 });
   const server = new Server();
   const stream = new FleetStream(server.open);
   const only = tab();
   server.refusal = Response.json({ title: "no", detail: "away" }, { status: 503 });
+  stream.setUp(true);
   stream.add(only);
   await settle();
   assert.deepEqual(only.told, [{ kind: "fleetProblem", problem: { title: "no", detail: "away" } }]);
@@ -137,15 +146,26 @@ test("a stream that breaks is resumed, and a refusal is told until there is a fl
   await pass(2);
   await server.send("fleet", "p.1", FLEET);
   await server.end();
-  await pass(4);
+  await pass(2);
   assert.deepEqual(server.places, ["", "", "p.1"]);
-  await pass(45);
-  // It was silent for too long.
-  await pass(10);
+  // Without the server nothing is tried, and then it is resumed.
+  stream.setUp(false);
+  await pass(60);
+  assert.equal(server.places.length, 3);
+  stream.setUp(true);
+  await settle();
   assert.deepEqual(server.places.slice(3), ["p.1"]);
   stream.refresh();
   await settle();
   assert.deepEqual(server.places.slice(4), [""]);
+  // Nothing is held for someone else.
+  await server.send("fleet", "p.2", FLEET);
+  stream.stop();
+  const other = tab();
+  stream.add(other);
+  stream.setUp(true);
+  await settle();
+  assert.deepEqual([other.told, server.places.slice(5)], [[], [""]]);
   stream.stop();
   mock.timers.reset();
 });

@@ -1,31 +1,27 @@
-// The stream of the fleet: the worker holds one while a page of any tab shows the fleet.
+// The stream of the fleet: the worker holds one while a page of any tab shows the fleet, and its own stream is open.
 import { EventReader } from "../events.ts";
-import { changedFleet } from "../fleet.ts";
 import type { FleetChangeView, FleetView, ProblemView } from "../wire.ts";
 import type { Line } from "./leader.ts";
-import type { FromWorker } from "./messages.ts";
+import type { FleetMessage } from "./messages.ts";
 
-const RETRY_MS = 1_000;
-const RETRY_MAX_MS = 15_000;
+const RETRY_MS = 2_000;
 // A page that shows the fleet may follow one that did.
 const LINGER_MS = 3_000;
-// As for the stream of events: the server says every 15 seconds that it is there.
-const SILENT_MS = 40_000;
+// Changes that are held for tabs that come later. Beyond them such a tab has the fleet sent again.
+const CHANGES_MAX = 60;
 
-/** Opens a stream; the headers name the place that it is resumed from. */
-export type Open = (path: string, headers: Record<string, string>, signal: AbortSignal) => Promise<Response>;
+/** Opens a stream, after a place or from its beginning. */
+export type Open = (path: string, place: string, signal: AbortSignal) => Promise<Response>;
 
 export class FleetStream {
   readonly #open: Open;
   readonly #lines = new Set<Line>();
   #fleet: FleetView | null = null;
-  #problem: ProblemView | null = null;
+  #changes: FleetChangeView[] = [];
   #place = "";
+  #isUp = false;
   #running: AbortController | null = null;
-  #stream: AbortController | null = null;
   #end: ReturnType<typeof setTimeout> | undefined;
-  #isHurried = false;
-  #hurry: () => void = () => undefined;
 
   constructor(open: Open) {
     this.#open = open;
@@ -33,47 +29,45 @@ export class FleetStream {
 
   /** A tab shows the fleet. */
   add(line: Line): void {
-    if (this.#lines.has(line)) return;
     this.#lines.add(line);
     // What is held may be old if there was no stream; then the changes follow.
-    if (this.#fleet) line.postMessage({ kind: "fleet", fleet: this.#fleet });
-    else if (this.#problem) line.postMessage({ kind: "fleetProblem", problem: this.#problem });
-    this.start();
-  }
-
-  /** Open the stream, if a tab shows the fleet. */
-  start(): void {
-    clearTimeout(this.#end);
-    if (this.#running || !this.#lines.size) return;
-    this.#running = new AbortController();
-    void this.#run(this.#running.signal);
+    if (this.#fleet) line.postMessage({ kind: "fleet", fleet: this.#fleet, changes: this.#changes });
+    else if (this.#place) this.refresh();
+    this.#begin();
   }
 
   /** A tab shows it no more. */
   remove(line: Line): void {
-    if (!this.#lines.delete(line) || this.#lines.size) return;
-    this.#end = setTimeout(() => this.#pause(), LINGER_MS);
+    if (this.#lines.delete(line) && !this.#lines.size) this.#end = setTimeout(() => this.#pause(), LINGER_MS);
   }
 
-  /** Everything is sent again, at once. */
+  /** The server can be reached, or no more. */
+  setUp(now: boolean): void {
+    this.#isUp = now;
+    if (now) this.#begin();
+    else this.#pause();
+  }
+
+  /** Everything is sent again. */
   refresh(): void {
     this.#place = "";
-    this.#isHurried = true;
-    this.#stream?.abort();
-    this.#hurry();
-  }
-
-  /** The server is there again: do not wait any longer. */
-  hurry(): void {
-    this.#hurry();
+    this.#pause();
+    this.#begin();
   }
 
   /** Someone has logged out: nothing is held for another one. */
   stop(): void {
-    clearTimeout(this.#end);
-    this.#pause();
-    this.#fleet = this.#problem = null;
+    this.setUp(false);
+    this.#fleet = null;
     this.#place = "";
+  }
+
+  #begin(): void {
+    if (!this.#lines.size) return;
+    clearTimeout(this.#end);
+    if (this.#running || !this.#isUp) return;
+    this.#running = new AbortController();
+    void this.#run(this.#running.signal);
   }
 
   #pause(): void {
@@ -82,75 +76,41 @@ export class FleetStream {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    let wait = RETRY_MS;
     while (!signal.aborted) {
-      const began = Date.now();
-      try {
-        await this.#follow(signal);
-      } catch {
-        // It is opened again.
-      }
-      if (signal.aborted) return;
-      if (this.#isHurried) {
-        this.#isHurried = false;
-        continue;
-      }
-      wait = Date.now() - began > RETRY_MAX_MS ? RETRY_MS : Math.min(RETRY_MAX_MS, wait * 2);
-      await new Promise<void>((done) => {
-        this.#hurry = done;
-        setTimeout(done, wait);
-      });
+      await this.#follow(signal).catch(() => undefined);
+      await new Promise((done) => setTimeout(done, RETRY_MS));
     }
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const own = (this.#stream = new AbortController());
-    const end = () => own.abort();
-    let heardAt = Date.now();
-    const listening = setInterval(() => Date.now() - heardAt > SILENT_MS && end(), SILENT_MS / 8);
-    signal.addEventListener("abort", end);
-    try {
-      const resumes = this.#fleet !== null && this.#place !== "";
-      const answer = await this.#open("fleet/events", resumes ? { "Last-Event-ID": this.#place } : {}, own.signal);
-      if (!answer.ok || !answer.body) return await this.#failed(answer);
-      const reader = answer.body.getReader();
-      const parser = new EventReader();
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) return;
-        heardAt = Date.now();
-        for (const one of parser.push(value)) {
-          if (one.event === "problem") return;
-          if (one.event === "fleet") this.#whole(JSON.parse(one.data) as FleetView);
-          if (one.event === "change") this.#changed(JSON.parse(one.data) as FleetChangeView);
-        }
-        this.#place = parser.place || this.#place;
+    const answer = await this.#open("fleet/events", this.#place, signal);
+    if (!answer.ok || !answer.body) return this.#tell({ kind: "fleetProblem", problem: (await answer.json()) as ProblemView });
+    const reader = answer.body.getReader();
+    const parser = new EventReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      for (const { event, data } of parser.push(value)) {
+        if (event === "fleet") this.#whole(JSON.parse(data) as FleetView);
+        if (event === "change") this.#changed(JSON.parse(data) as FleetChangeView);
+        if (event === "problem") return;
       }
-    } finally {
-      clearInterval(listening);
-      signal.removeEventListener("abort", end);
-      end();
+      this.#place = parser.place || this.#place;
     }
-  }
-
-  async #failed(answer: Response): Promise<void> {
-    this.#problem = (await answer.json()) as ProblemView;
-    if (!this.#fleet) this.#tell({ kind: "fleetProblem", problem: this.#problem });
   }
 
   #whole(fleet: FleetView): void {
     this.#fleet = fleet;
-    this.#problem = null;
-    this.#tell({ kind: "fleet", fleet });
+    this.#changes = [];
+    this.#tell({ kind: "fleet", fleet, changes: [] });
   }
 
   #changed(change: FleetChangeView): void {
-    if (!this.#fleet) return;
-    this.#fleet = changedFleet(this.#fleet, change);
+    if (this.#fleet && this.#changes.push(change) > CHANGES_MAX) this.#fleet = null;
     this.#tell({ kind: "fleetChange", change });
   }
 
-  #tell(message: FromWorker): void {
+  #tell(message: FleetMessage): void {
     for (const line of this.#lines) line.postMessage(message);
   }
 }

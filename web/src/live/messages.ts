@@ -13,14 +13,17 @@ export type ToWorker =
   // Whether a page of a tab shows the fleet.
   | { kind: "fleet"; shown: boolean };
 
+export type FleetMessage =
+  | { kind: "fleet"; fleet: FleetView; changes: FleetChangeView[] }
+  | { kind: "fleetChange"; change: FleetChangeView }
+  | { kind: "fleetProblem"; problem: ProblemView };
+
 export type FromWorker =
   | { kind: "sessions"; rows: SessionRow[]; whole: boolean; cut: boolean }
   // Sessions that a tab watches and that are older than those of the list.
   | { kind: "apart"; rows: SessionRow[] }
   | { kind: "events"; events: EventView[] }
   // The fleet as a whole, and then what has changed; or why there is none.
-  | { kind: "fleet"; fleet: FleetView }
-  | { kind: "fleetChange"; change: FleetChangeView }
-  | { kind: "fleetProblem"; problem: ProblemView }
+  | FleetMessage
   | { kind: "line"; up: boolean; at: number }
   | { kind: "denied" };

@@ -1,10 +1,9 @@
 // The tab's side of the worker: the sessions, the events, and whether the line is up.
 import { computed, signal } from "@preact/signals";
-import { changedFleet } from "../fleet.ts";
-import type { EventView, FleetView, ProblemView } from "../wire.ts";
+import type { EventView } from "../wire.ts";
 import { byAge, type SessionRow } from "../rows.ts";
 import { leave, proof } from "../login.ts";
-import type { FromWorker, ToWorker } from "./messages.ts";
+import type { FleetMessage, FromWorker, ToWorker } from "./messages.ts";
 
 const EVENTS_KEPT = 200;
 
@@ -19,10 +18,6 @@ export const lineUp = signal(true);
 export const heardAt = signal(Date.now());
 /** The last events, newest first. */
 export const recent = signal<EventView[]>([]);
-/** The fleet, while a page of this tab shows it. */
-export const fleet = signal<FleetView | null>(null);
-/** Why there is none. */
-export const fleetProblem = signal<ProblemView | null>(null);
 /** Now, by the second, for ages. */
 export const now = signal(Date.now());
 /** Counts changes of agents and kernels, and what may have changed unseen, for pages that read figures of the cluster. */
@@ -42,7 +37,7 @@ export const sessions = computed(() => {
 
 let post: ((message: ToWorker) => void) | null = null;
 let painting = false;
-let showsFleet = false;
+let fleetHeard: ((message: FleetMessage) => void) | null = null;
 
 export function sessionRow(id: string): SessionRow | undefined {
   version.value;
@@ -86,14 +81,9 @@ function heard(message: FromWorker): void {
       clusterTick.value += 1;
       return;
     case "fleet":
-      fleet.value = message.fleet;
-      fleetProblem.value = null;
-      return;
     case "fleetChange":
-      if (fleet.value) fleet.value = changedFleet(fleet.value, message.change);
-      return;
     case "fleetProblem":
-      fleetProblem.value = message.problem;
+      fleetHeard?.(message);
       return;
     case "line":
       if (message.up && !lineUp.value) again.value += 1;
@@ -142,7 +132,7 @@ export function connect(): void {
   }
   post({ kind: "open", proof: proof.value });
   // A page may be shown before there is a worker.
-  if (showsFleet) post({ kind: "fleet", shown: true });
+  if (fleetHeard) post({ kind: "fleet", shown: true });
 }
 
 export function disconnect(): void {
@@ -153,10 +143,9 @@ export function disconnect(): void {
 }
 
 /** Follow the fleet, or no more. */
-export function showFleet(shown: boolean): void {
-  showsFleet = shown;
-  if (!shown) fleet.value = fleetProblem.value = null;
-  post?.({ kind: "fleet", shown });
+export function followFleet(heard: typeof fleetHeard): void {
+  fleetHeard = heard;
+  post?.({ kind: "fleet", shown: heard !== null });
 }
 
 /** Read everything again now. */

@@ -1,4 +1,4 @@
-// One per browser: for all tabs it holds the stream of events and the list of sessions, and that of the fleet while it is shown.
+// One per browser: for all tabs it holds the stream of events, the list of sessions, and the stream of the fleet.
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
 import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
@@ -56,13 +56,12 @@ function tell(message: FromWorker): void {
 
 function setUp(now: boolean): void {
   up = now;
-  if (now) fleet.hurry();
+  fleet.setUp(now);
   tell({ kind: "line", up, at: heardAt });
 }
 
 async function get<T>(path: string, signal: AbortSignal): Promise<T | null> {
-  const answer = await fetch(`/api/v1/${path}`, { headers: { "X-Sokovan-Proof": proof }, signal });
-  if (answer.status === 401) throw new Denied();
+  const answer = await opened(path, "", signal);
   if (answer.status === 404) return null;
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   return (await answer.json()) as T;
@@ -70,9 +69,10 @@ async function get<T>(path: string, signal: AbortSignal): Promise<T | null> {
 
 class Denied extends Error {}
 
-/** A stream, or why there is none. Throws Denied. */
-async function opened(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
-  const answer = await fetch(`/api/v1/${path}`, { headers: { "X-Sokovan-Proof": proof, ...headers }, signal });
+/** An answer; that of a stream begins after a place, if it has one. Throws Denied. */
+async function opened(path: string, after: string, signal: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(after ? { "Last-Event-ID": after } : {}) };
+  const answer = await fetch(`/api/v1/${path}`, { headers, signal });
   if (answer.status === 401) throw new Denied();
   return answer;
 }
@@ -184,7 +184,7 @@ function noted(event: EventView): void {
 
 async function follow(signal: AbortSignal): Promise<void> {
   const resumes = held.ready && place !== "";
-  const answer = await opened("events", resumes ? { "Last-Event-ID": place } : {}, signal);
+  const answer = await opened("events", resumes ? place : "", signal);
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
   if (!resumes) await readAll(signal);
@@ -284,7 +284,6 @@ function heard(line: Line, message: ToWorker): void {
         proof = message.proof;
         running = new AbortController();
         void run(running.signal);
-        fleet.start();
       } else if (held.ready) {
         line.postMessage(theList());
         line.postMessage({ kind: "line", up, at: heardAt });

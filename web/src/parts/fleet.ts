@@ -1,22 +1,37 @@
 // The fleet as it is now, for the pages that show it.
-import { useEffect, useMemo } from "preact/hooks";
-import { fleet, fleetProblem, refresh, showFleet } from "../live/store.ts";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { changedFleet } from "../fleet.ts";
+import type { FleetMessage } from "../live/messages.ts";
+import { followFleet, refresh } from "../live/store.ts";
 import { type MapAgent, agentsOf } from "../map.ts";
 import type { FleetView, ProblemView } from "../wire.ts";
 
-export interface ShownFleet {
+interface ShownFleet {
   fleet: FleetView | null;
   agents: MapAgent[];
   problem: ProblemView | null;
   retry: () => void;
 }
 
+interface Known {
+  fleet: FleetView | null;
+  problem: ProblemView | null;
+}
+
+const UNKNOWN: Known = { fleet: null, problem: null };
+
+function after(known: Known, message: FleetMessage): Known {
+  if (message.kind === "fleetProblem") return { ...known, problem: message.problem };
+  if (message.kind === "fleet") return { fleet: message.changes.reduce(changedFleet, message.fleet), problem: null };
+  return known.fleet ? { fleet: changedFleet(known.fleet, message.change), problem: null } : known;
+}
+
 export function useFleet(): ShownFleet {
+  const [{ fleet, problem }, setKnown] = useState(UNKNOWN);
   useEffect(() => {
-    showFleet(true);
-    return () => showFleet(false);
+    followFleet((message) => setKnown((known) => after(known, message)));
+    return () => followFleet(null);
   }, []);
-  const found = fleet.value;
-  const agents = useMemo(() => (found ? agentsOf(found) : []), [found]);
-  return { fleet: found, agents, problem: fleetProblem.value, retry: refresh };
+  const agents = useMemo(() => (fleet ? agentsOf(fleet) : []), [fleet]);
+  return { fleet, agents, problem, retry: refresh };
 }
