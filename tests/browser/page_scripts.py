@@ -19,7 +19,7 @@ globalThis.SharedWorker = class extends Real {
     const { port } = this;
     Object.defineProperty(port, 'onmessage', { set: (heard) => {
       port.addEventListener('message', (event) => {
-        if (event.data.kind === 'fleet') event.data.fleet.device_fault[0] = '%s';
+        if (event.data.fleet) event.data.fleet.device_fault[0] = '%s';
         heard(event);
       });
       port.start();

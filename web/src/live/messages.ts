@@ -13,17 +13,19 @@ export type ToWorker =
   // Whether a page of a tab shows the fleet.
   | { kind: "fleet"; shown: boolean };
 
-export type FleetMessage =
-  | { kind: "fleet"; fleet: FleetView; changes: FleetChangeView[] }
-  | { kind: "fleetChange"; change: FleetChangeView }
-  | { kind: "fleetProblem"; problem: ProblemView };
+/** The fleet as a whole, or what has changed in it, or why there is none. */
+export interface FleetMessage {
+  kind: "fleet";
+  fleet?: FleetView;
+  change?: FleetChangeView;
+  problem?: ProblemView;
+}
 
 export type FromWorker =
   | { kind: "sessions"; rows: SessionRow[]; whole: boolean; cut: boolean }
   // Sessions that a tab watches and that are older than those of the list.
   | { kind: "apart"; rows: SessionRow[] }
   | { kind: "events"; events: EventView[] }
-  // The fleet as a whole, and then what has changed; or why there is none.
   | FleetMessage
   | { kind: "line"; up: boolean; at: number }
   | { kind: "denied" };

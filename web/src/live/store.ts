@@ -81,8 +81,6 @@ function heard(message: FromWorker): void {
       clusterTick.value += 1;
       return;
     case "fleet":
-    case "fleetChange":
-    case "fleetProblem":
       fleetHeard?.(message);
       return;
     case "line":

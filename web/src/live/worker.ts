@@ -264,7 +264,8 @@ function refresh(): void {
 }
 
 function stop(): void {
-  fleet.stop();
+  fleet.setUp(false);
+  fleet.refresh();
   running?.abort();
   running = null;
   if (timer !== null) clearTimeout(timer);

@@ -21,9 +21,8 @@ interface Known {
 const UNKNOWN: Known = { fleet: null, problem: null };
 
 function after(known: Known, message: FleetMessage): Known {
-  if (message.kind === "fleetProblem") return { ...known, problem: message.problem };
-  if (message.kind === "fleet") return { fleet: message.changes.reduce(changedFleet, message.fleet), problem: null };
-  return known.fleet ? { fleet: changedFleet(known.fleet, message.change), problem: null } : known;
+  const { fleet = known.fleet, change, problem = null } = message;
+  return { fleet: fleet && change ? changedFleet(fleet, change) : fleet, problem };
 }
 
 export function useFleet(): ShownFleet {
