@@ -170,6 +170,19 @@ async def test_a_reader_who_missed_too_much_gets_all_columns_again(
             assert late.now() == steady.now() == await read(api)
 
 
+async def test_a_change_with_more_values_than_the_columns_is_sent_as_these() -> None:
+    async with api_harness(streams=quick(reread_s=3600)) as api, api.stream("/fleet/events") as stream:
+        reader = FleetClient(stream)
+        assert await reader.next() == "fleet"
+        for name in ("b1", "b2"):
+            await api.cluster.agent(name)
+        await api.flush()
+        assert await reader.next() == "fleet"
+        assert reader.now() == await read(api)
+        await changed(api, "b1", "drain")
+        assert await reader.next() == "change"
+
+
 async def test_readers_share_reads_and_without_any_there_are_none(
     api: ApiHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def devices(
     agent
         Only devices of this agent.
     watch
-        Print a line for every change of a session or fault, until Ctrl-C.
+        Print a line for each change of a session or fault, until Ctrl-C.
     """
     fmt = output.format()
     if watch and fmt.name == "json":  # a single JSON document cannot grow
