@@ -36,6 +36,7 @@ class _Stored:
 
     now_ms: int
     agents: Mapping[AgentId, AgentRecord]
+    left: Mapping[AgentId, AgentRecord]
     parents: Mapping[str, str]
     holds: Mapping[AgentId, tuple[HeldDevice, ...]]
 
@@ -85,7 +86,7 @@ class FleetReader:
 
     async def _changed(self, unit: UnitOfWork) -> _Stored:
         before = self._stored
-        known = {} if before is None else before.agents
+        known = {} if before is None else {**before.agents, **before.left}
         found = await topology_state(unit, known=known)
         agents = {one.info.agent_id: one for one in found.agents}
         # The devices of an agent are not held by others than before as long as it has the same stamp.
@@ -99,4 +100,5 @@ class FleetReader:
         holds |= {agent_id: tuple(those) for agent_id, those in fresh.items()}
         names = {str(agent_id) for agent_id in agents} | {node.name for node in found.hypernodes}
         parents = {member: node.name for node in found.hypernodes for member in node.members if member in names}
-        return _Stored(unit.now_ms, agents, parents, holds)
+        left = {one.info.agent_id: one for one in found.left}
+        return _Stored(unit.now_ms, agents, left, parents, holds)

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from sokovan.adapters.inprocess.agents import InProcessAgentStates
+from sokovan.adapters.sql.repositories.agents import SqlAgents
 from sokovan.adapters.sql.repositories.ledger import SqlLedger
 from sokovan.api.fleet.columns import FleetReading, fleet_of, fleet_view, seen_by
 from sokovan.api.fleet.reader import KEPT_MS, FleetReader, FleetState
 from sokovan.domain.ids import AgentId
+from sokovan.domain.lifecycle.agent import AgentTrigger
 from sokovan.domain.lifecycle.kernel import FreeProof
 from sokovan.domain.owners.access import UNOWNED
 from sokovan.testing.clock import VirtualClock
-from sokovan.testing.stored_cluster import StoredCluster
+from sokovan.testing.stored_cluster import BY_AGENT, StoredCluster
 from tests.unit.api.fake_agents import FakeAgents
 
 SLOTS = {"cpu": 1000, "mem": 1 << 30, "cuda.device": 1}
@@ -54,6 +56,27 @@ async def test_devices_are_read_again_of_those_agents_only_that_were_written(mon
         assert [one.id for one in found.holders] == ["s2"]
         anew = FleetReader(cluster.store, InProcessAgentStates(clock), FakeAgents(), clock)
         assert fleet_view((await anew.current()).fleet, seen_by(UNOWNED)) == found
+
+
+async def test_agents_that_have_left_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, rows = VirtualClock(), []
+    read = SqlAgents._records
+
+    async def reading(agents: SqlAgents, *statement: Any) -> Any:
+        found = await read(agents, *statement)
+        rows.append([str(one.info.agent_id) for one in found])
+        return found
+
+    async with StoredCluster.open(clock=clock) as cluster:
+        reader = FleetReader(cluster.store, InProcessAgentStates(clock), FakeAgents(), clock)
+        for name in ("a1", "a2"):
+            await cluster.agent(name)
+        record = await cluster.store.read(lambda unit: unit.fleet.get(AgentId("a2")))
+        await cluster.store.run(lambda unit: unit.fleet.move(record, AgentTrigger.LEFT, BY_AGENT))
+        assert list((await reader.current()).fleet.agents) == ["a1"]
+        monkeypatch.setattr(SqlAgents, "_records", reading)
+        assert list((await seen(reader, clock)).fleet.agents) == ["a1"]
+        assert rows == []
 
 
 async def test_the_columns_are_encoded_once_for_readers_who_see_the_same() -> None:
