@@ -190,6 +190,26 @@ def test_changes_are_watched_at_a_manager_that_does_not_lead(cluster: TwoManager
 
 
 @pytest.mark.usefixtures("machines")
+def test_the_fleet_is_followed_at_each_manager(cluster: TwoManagers) -> None:
+    leader = cluster.led()
+    other = cluster.other(leader)
+    with ExitStack() as stack:
+        streams = []
+        for one in (leader, other):
+            key = {"Authorization": f"Bearer {(one.data / 'token').read_text(encoding='ascii').strip()}"}
+            address = f"{one.about['url']}/api/v1/fleet/events"
+            stream = stack.enter_context(httpx2.stream("GET", address, headers=key, trust_env=False, timeout=60))
+            streams.append(stream.iter_lines())
+        for lines in streams:
+            next(line for line in lines if line == "event: fleet")
+        session = leader.submit(*SLEEP)["id"]
+        for lines in streams:
+            next(line for line in lines if '"agent_at":[' in line and '"agent_at":[]' not in line)
+    leader.end(session, forced=True)
+    leader.settles(session)
+
+
+@pytest.mark.usefixtures("machines")
 def test_a_client_of_another_machine_uses_the_api_over_tls(cluster: TwoManagers, tmp_path: Path) -> None:
     first = cluster.managers[0]
     client, url = Embedded(tmp_path), f"https://{cluster.remote}"

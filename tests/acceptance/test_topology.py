@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -55,6 +58,28 @@ def test_rules_by_label_place_agents_and_a_hard_constraint_holds(fleet: Embedded
     assert "not met" in applied(fleet, "tiers: [zone]\n", "--dry-run")
     assert "not met" not in fleet.cli("agent", "label", agent, "rack-").stderr
     fleet.end(session["id"], forced=True)
+
+
+def test_watched_devices_are_printed_as_sessions_take_and_leave_them(fleet: Embedded) -> None:
+    until(lambda: len(fleet.cli_json("agent", "ls")) == 16, what="the agents have joined")
+    with (fleet.folder / "devices.jsonl").open("w+b") as output:
+        watching = fleet.started(output, "agent", "devices", "--watch", "--json")
+
+        def lines() -> list[dict[str, Any]]:
+            text = (fleet.folder / "devices.jsonl").read_text(encoding="utf-8")
+            return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+        try:
+            until(lambda: len(lines()) == 16 * 8, what="all devices are listed")
+            session = fleet.submit("sleep", "600", name="watched", resources={"cuda.device": 3})
+            until(lambda: len(lines()) == 16 * 8 + 3, what="the devices of the session are printed")
+            fleet.end(session["id"], forced=True)
+            until(lambda: len(lines()) == 16 * 8 + 6, what="they are printed again")
+            taken = [(one["used"], one["session"]) for one in lines()[16 * 8 :]]
+        finally:
+            watching.send_signal(signal.SIGINT)
+            watching.wait(60)
+    assert taken == [(1, "watched")] * 3 + [(0, "")] * 3
 
 
 def test_a_session_waits_with_the_reason_of_each_tier(fleet: Embedded) -> None:

@@ -10,6 +10,23 @@ READS = """(path) => fetch(`/api/v1/${path}`, {
 }).then((answer) => answer.json())"""
 # A browser that has none.
 NO_SHARED_WORKERS = "delete globalThis.SharedWorker;"
+# A worker whose fleet has a fault of the first device, which simulated devices do not have.
+TELLS_A_FAULT = """
+const Real = SharedWorker;
+globalThis.SharedWorker = class extends Real {
+  constructor(...words) {
+    super(...words);
+    const { port } = this;
+    Object.defineProperty(port, 'onmessage', { set: (heard) => {
+      port.addEventListener('message', (event) => {
+        if (event.data.fleet) event.data.fleet.device_fault[0] = '%s';
+        heard(event);
+      });
+      port.start();
+    } });
+  }
+};
+"""
 # The worker of a browser whose list was cut, and has no row left.
 HOLDS_NOTHING = """
 globalThis.SharedWorker = class {

@@ -136,10 +136,9 @@ def test_the_map_is_walked_by_keys_and_an_agent_is_drained(dashboard: Dashboard)
 
 def test_a_faulty_device_is_counted_and_its_fault_named(dashboard: Dashboard) -> None:
     with dashboard.page("/ui/sessions") as page:
-        # Simulated devices have no faults: the server's own answer gets one.
         fleet = page.evaluate(scripts.READS, "fleet")
-        fleet["device_fault"] = [FAULT, *[""] * (len(fleet["device"]) - 1)]
-        page.route("**/api/v1/fleet", lambda route: route.fulfill(json=fleet))
+        page.add_init_script(scripts.TELLS_A_FAULT % FAULT)
+        page.reload()
         page.evaluate(scripts.GOES, f"/ui/cluster?agent={fleet['agents'][fleet['device_agent'][0]]}")
         page.get_by_role("list", name="faulty devices").get_by_text(FAULT).wait_for()
         page.get_by_text("1 faulty", exact=True).wait_for()
@@ -153,7 +152,6 @@ def test_a_faulty_device_is_counted_and_its_fault_named(dashboard: Dashboard) ->
             f"device {fleet['device'][0]}: {FAULT}"
         ).wait_for()
         assert violations(page, *RULES) == []
-        page.unroute_all(behavior="wait")
 
 
 def test_queues_show_what_they_use_and_wait_for(dashboard: Dashboard) -> None:

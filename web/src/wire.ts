@@ -1013,6 +1013,37 @@ export interface LabelsView {
   topology: TopologyChangeView;
 }
 
+/** A change of a FleetView, applied in this order. */
+export interface FleetChangeView {
+  as_of: string;
+  gone: string[];
+  joined: string[];
+  joined_devices: number[];
+  device: string[];
+  device_slot: string[];
+  device_units: number[];
+  hypernodes: string[] | null;
+  hypernode_parent: number[] | null;
+  agent_at: number[];
+  status: string[];
+  connected: boolean[];
+  kernels: number[];
+  hypernode: number[];
+  device_at: number[];
+  device_used: number[];
+  device_holder: number[];
+  device_fault: string[];
+  holders: DeviceHolder[];
+  measured: boolean;
+  figure_at: number[];
+  device_use: number[];
+  device_memory: number[];
+  device_temperature: number[];
+  failing: Record<string, string>;
+  slots: Record<string, number> | null;
+  used: Record<string, number> | null;
+}
+
 /** A domain: the top-level tenant. */
 export interface DomainBody {
   name: string;

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 
 from sokovan import __version__
 from sokovan.api.middleware import OPEN_PATH
-from sokovan.api.operations import EVENT_STREAM, SCHEMAS, OperationRoute
+from sokovan.api.operations import EVENT_STREAM, SCHEMAS, OperationRoute, event_types
 from sokovan.api.routes.streams.exec import PATH as EXEC_PATH
 from sokovan.api.routes.streams.ports import PORT_PATH
 from sokovan.wire.api.system import ProblemView
@@ -58,7 +58,7 @@ def _own_types(routes: Sequence[BaseRoute]) -> list[Any]:
     """The types that FastAPI does not see: bodies and stream events."""
     operations = [route.operation for route in routes if isinstance(route, OperationRoute)]
     bodies = [body for one in operations for body in (one.body, one.lines) if body is not None]
-    return bodies + [one.answer for one in operations if one.media == EVENT_STREAM]
+    return bodies + [kind for one in operations if one.media == EVENT_STREAM for kind in event_types(one.answer)]
 
 
 def _schemas_of(kind: Any) -> dict[str, Any]:

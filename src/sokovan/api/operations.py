@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 from fastapi.exceptions import RequestValidationError
@@ -46,7 +46,8 @@ InTurn: TypeAlias = Callable[[Request, Handler], Coroutine[Any, Any, Response]]
 class ApiOperation:
     """A method on a path, with its body, response and errors.
 
-    `answer` is the type of a JSON response with `status`, or of each event of a stream;
+    `answer` is the type of a JSON response with `status`, or of each event of a stream, or
+    several that events have;
     `also` are other statuses that are not failures; `media` is the media type of a
     response that is not JSON; `lines` is the type of each line of a body of JSON lines, and
     `binary` means that the body is content of any kind; both are read by the endpoint.
@@ -211,9 +212,18 @@ def _problem(status: int) -> dict[str, Any]:
     return {"description": HTTPStatus(status).phrase, "content": content}
 
 
+def event_types(answer: Any) -> tuple[Any, ...]:
+    """The types of the events of a stream.
+
+    >>> event_types(int | str)
+    (<class 'int'>, <class 'str'>)
+    """
+    return get_args(answer) or (answer,)
+
+
 def _event(kind: Any) -> dict[str, Any]:
     """The schema of a server-sent event, as OpenAPI 3.2 describes it."""
-    names = [kind.__name__, "ProblemView"]
+    names = [*(one.__name__ for one in event_types(kind)), "ProblemView"]
     content = {"anyOf": [{"$ref": f"{SCHEMAS}{name}"} for name in names]}
     properties = {
         "event": {"type": "string"},

@@ -17,7 +17,8 @@ class StreamLimits:
     """Limits of streams: watching, following logs, running commands.
 
     `idle_s` is the keep-alive interval, `recheck_s` the interval of checking the key
-    again, `reread_s` the interval of reading the store without events. Of commands and
+    again, `reread_s` the interval of reading the store without events. The fleet is read again
+    after `fleet_s` at the earliest. Of commands and
     connections in kernels, a user has at most `commands_per_agent_max` at each agent.
     """
 
@@ -28,6 +29,7 @@ class StreamLimits:
     idle_s: float = 15.0
     recheck_s: float = 1.0
     reread_s: float = 10.0
+    fleet_s: float = 1.0
     lasts_s_max: float = 24 * 3600.0
     log_poll_s: float = 0.1
     log_poll_s_max: float = 1.0

@@ -106,7 +106,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent ls": (f"{_COMMANDS}.agents:ls", "List agents."),
     "agent show": (f"{_COMMANDS}.agents:show", "Show an agent."),
     "agent history": (f"{_COMMANDS}.agents:history", "Show the state transitions of an agent."),
-    "agent devices": (f"{_COMMANDS}.topology:devices", "List devices and the sessions that hold them."),
+    "agent devices": (f"{_COMMANDS}.catalog.devices:devices", "List devices and the sessions that hold them."),
     "agent timeline": (
         f"{_COMMANDS}.catalog.device_timeline:device_timeline",
         "Show when the devices of agents were held.",

@@ -19,11 +19,15 @@ _LIVE = tuple(status for status in SessionStatus if status not in SESSION.termin
 
 @dataclass(frozen=True, slots=True)
 class TopologyState:
-    """A topology, the agents that have not left, and the HyperNodes over them."""
+    """A topology, the agents that have not left, and the HyperNodes over them.
+
+    `left` are the others, so that they need not be read again.
+    """
 
     topology: Topology
     agents: Sequence[AgentRecord]
     hypernodes: tuple[HyperNode, ...]
+    left: Sequence[AgentRecord] = ()
 
     @property
     def tree(self) -> HyperNodeTree:
@@ -40,9 +44,10 @@ async def topology_state(
     """
     if topology is None:
         topology = next(iter(await unit.catalog.all(Topology)), Topology())
-    agents = [one for one in await unit.fleet.all(known=known) if not one.info.has_left]
+    found = await unit.fleet.all(known=known)
+    agents, left = ([one for one in found if one.info.has_left is has_left] for has_left in (False, True))
     labels: Mapping[str, Mapping[str, str]] = {str(one.info.agent_id): one.info.labels for one in agents}
-    return TopologyState(topology, agents, topology.hypernodes_over(labels))
+    return TopologyState(topology, agents, topology.hypernodes_over(labels), left)
 
 
 async def apply_topology(unit: UnitOfWork, topology: Topology, *, dry_run: bool) -> list[TopologyViolation]:

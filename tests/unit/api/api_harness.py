@@ -42,7 +42,7 @@ TENANTS = ("north", "south", "west")
 ADMIN = "root"
 HOST = "127.0.0.1:7646"
 # Quick enough for a test that waits for a stream, and the same code as with the usual times.
-QUICK = StreamLimits(recheck_s=0.02, idle_s=0.2, reread_s=5.0, log_poll_s=0.01, log_poll_s_max=0.05)
+QUICK = StreamLimits(recheck_s=0.02, idle_s=0.2, reread_s=5.0, fleet_s=0.02, log_poll_s=0.01, log_poll_s_max=0.05)
 WAIT_S = 120.0
 
 

@@ -46,7 +46,7 @@ export class Tab {
   said(message: ToWorker): void {
     if (message.kind === "close") this.#wants = [];
     else if (message.kind === "open") this.#wants = [message];
-    else if (message.kind === "watch") this.#wants = [...this.#wants.filter((one) => one.kind === "open"), message];
+    else if (message.kind === "watch" || message.kind === "fleet") this.#wants = [...this.#wants.filter((one) => one.kind !== message.kind), message];
     this.#ask(message);
   }
 

@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import type { EventView } from "../wire.ts";
 import { byAge, type SessionRow } from "../rows.ts";
 import { leave, proof } from "../login.ts";
-import type { FromWorker, ToWorker } from "./messages.ts";
+import type { FleetMessage, FromWorker, ToWorker } from "./messages.ts";
 
 const EVENTS_KEPT = 200;
 
@@ -37,6 +37,7 @@ export const sessions = computed(() => {
 
 let post: ((message: ToWorker) => void) | null = null;
 let painting = false;
+let fleetHeard: ((message: FleetMessage) => void) | null = null;
 
 export function sessionRow(id: string): SessionRow | undefined {
   version.value;
@@ -78,6 +79,9 @@ function heard(message: FromWorker): void {
       recent.value = [...message.events.filter((one) => one.object !== "verdicts").reverse(), ...recent.value].slice(0, EVENTS_KEPT);
       heardAt.value = Date.now();
       clusterTick.value += 1;
+      return;
+    case "fleet":
+      fleetHeard?.(message);
       return;
     case "line":
       if (message.up && !lineUp.value) again.value += 1;
@@ -125,6 +129,8 @@ export function connect(): void {
     }, 1000);
   }
   post({ kind: "open", proof: proof.value });
+  // A page may be shown before there is a worker.
+  if (fleetHeard) post({ kind: "fleet", shown: true });
 }
 
 export function disconnect(): void {
@@ -132,6 +138,12 @@ export function disconnect(): void {
   table.clear();
   apart.clear();
   loaded.value = false;
+}
+
+/** Follow the fleet, or no more. */
+export function followFleet(heard: typeof fleetHeard): void {
+  fleetHeard = heard;
+  post?.({ kind: "fleet", shown: heard !== null });
 }
 
 /** Read everything again now. */

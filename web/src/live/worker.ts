@@ -1,9 +1,10 @@
-// One per browser: it holds the only stream of events and the list of sessions for all tabs.
+// One per browser: for all tabs it holds the stream of events, the list of sessions, and the stream of the fleet.
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
 import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
 import { EventReader } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
+import { FleetStream } from "./fleetstream.ts";
 import { FIRST_ROWS, Held, MORE_ROWS, NAMED_MAX } from "./held.ts";
 import { type Channel, type Line, Tab } from "./leader.ts";
 import type { FromWorker, ToWorker } from "./messages.ts";
@@ -28,6 +29,7 @@ const LOCK = "sokovan";
 // Each tab, with the sessions that it watches.
 const lines = new Map<Line, ReadonlySet<string>>();
 const held = new Held();
+const fleet = new FleetStream(opened);
 let fresh: EventView[] = [];
 let proof = "";
 // Where the stream is resumed after a break.
@@ -54,18 +56,26 @@ function tell(message: FromWorker): void {
 
 function setUp(now: boolean): void {
   up = now;
+  fleet.setUp(now);
   tell({ kind: "line", up, at: heardAt });
 }
 
 async function get<T>(path: string, signal: AbortSignal): Promise<T | null> {
-  const answer = await fetch(`/api/v1/${path}`, { headers: { "X-Sokovan-Proof": proof }, signal });
-  if (answer.status === 401) throw new Denied();
+  const answer = await opened(path, "", signal);
   if (answer.status === 404) return null;
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   return (await answer.json()) as T;
 }
 
 class Denied extends Error {}
+
+/** An answer; that of a stream begins after a place, if it has one. Throws Denied. */
+async function opened(path: string, after: string, signal: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(after ? { "Last-Event-ID": after } : {}) };
+  const answer = await fetch(`/api/v1/${path}`, { headers, signal });
+  if (answer.status === 401) throw new Denied();
+  return answer;
+}
 
 async function readAll(signal: AbortSignal): Promise<void> {
   const found: SessionRow[] = [];
@@ -174,9 +184,7 @@ function noted(event: EventView): void {
 
 async function follow(signal: AbortSignal): Promise<void> {
   const resumes = held.ready && place !== "";
-  const headers: Record<string, string> = { "X-Sokovan-Proof": proof, ...(resumes ? { "Last-Event-ID": place } : {}) };
-  const answer = await fetch("/api/v1/events", { headers, signal });
-  if (answer.status === 401) throw new Denied();
+  const answer = await opened("events", resumes ? place : "", signal);
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
   // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
   if (!resumes) await readAll(signal);
@@ -246,6 +254,7 @@ async function run(signal: AbortSignal): Promise<void> {
 
 /** What is held is read again; without a stream, as soon as there is one, which is tried at once. */
 function refresh(): void {
+  fleet.refresh();
   if (up && stream) {
     void readAll(stream.signal).catch(() => undefined);
     return;
@@ -255,6 +264,8 @@ function refresh(): void {
 }
 
 function stop(): void {
+  fleet.setUp(false);
+  fleet.refresh();
   running?.abort();
   running = null;
   if (timer !== null) clearTimeout(timer);
@@ -288,8 +299,13 @@ function heard(line: Line, message: ToWorker): void {
     case "watch":
       lines.set(line, new Set(message.ids));
       return;
+    case "fleet":
+      if (message.shown) fleet.add(line);
+      else fleet.remove(line);
+      return;
     case "close":
       lines.delete(line);
+      fleet.remove(line);
       if (!lines.size) stop();
   }
 }

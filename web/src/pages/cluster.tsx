@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 import { Problem, call } from "../api.ts";
 import { amount, plural, printable, shellWords } from "../format.ts";
 import { clusterTick, now } from "../live/store.ts";
-import { type MapAgent, agentsOf, faultsOf, heldOn, impactOf } from "../map.ts";
+import { type MapAgent, faultsOf, heldOn, impactOf } from "../map.ts";
 import { Confirm, CopyCommand, Empty, Facts, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
+import { useFleet } from "../parts/fleet.ts";
 import { Grid, type GridColumn } from "../parts/grid.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { ClusterMap, sessionsOn } from "../parts/map.tsx";
@@ -25,20 +26,11 @@ const FIGURES_MS = 10_000;
 
 export function ClusterPage() {
   const mode = modeOf(query.value.get("by") ?? "");
-  const isMeasured = mode === "use" || mode === "memory";
-  const found = useResource<Cluster>(
-    "cluster",
-    async (signal) => {
-      const fleet = await call<FleetView>("fleet", { signal });
-      return { fleet, agents: agentsOf(fleet) };
-    },
-    `${clusterTick.value} ${isMeasured ? Math.floor(now.value / FIGURES_MS) : ""}`,
-  );
+  const { fleet, agents, problem, retry } = useFleet();
   const asTable = query.value.get("view") === "table";
   const chosen = query.value.get("agent") ?? "";
-  if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
-  if (!found.value) return <Skeleton lines={12} />;
-  const { fleet, agents } = found.value;
+  if (problem && !fleet) return <ProblemBox problem={problem} retry={retry} />;
+  if (!fleet) return <Skeleton lines={12} />;
   const agent = agents.find((one) => one.name === chosen);
   const used = fleet.device_used.filter((units) => units > 0).length;
   const faulty = fleet.device_fault.filter(Boolean).length;
@@ -68,7 +60,7 @@ export function ClusterPage() {
           <ClusterMap fleet={fleet} agents={agents} chosen={chosen} />
         )}
       </div>
-      {agent ? <AgentDrawer agent={agent} fleet={fleet} onDone={found.retry} /> : null}
+      {agent ? <AgentDrawer agent={agent} fleet={fleet} /> : null}
     </div>
   );
 }
@@ -111,7 +103,7 @@ function AgentTable({ agents, fleet }: Cluster) {
   );
 }
 
-function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetView; onDone: () => void }) {
+function AgentDrawer({ agent, fleet }: { agent: MapAgent; fleet: FleetView }) {
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<ProblemView | null>(null);
   const ref = encodeURIComponent(agent.name);
@@ -122,9 +114,7 @@ function AgentDrawer({ agent, fleet, onDone }: { agent: MapAgent; fleet: FleetVi
   const faults = faultsOf(agent, fleet);
   const act = () => {
     setAsking(false);
-    call(`agents/${ref}`, { method: "PATCH", body: { action: verb, reason: "dashboard" } }).then(
-      // The list of the fleet is shared by its readers for a moment.
-      () => setTimeout(onDone, 200),
+    call(`agents/${ref}`, { method: "PATCH", body: { action: verb, reason: "dashboard" } }).catch(
       (error: unknown) => error instanceof Problem && setProblem(error.view),
     );
   };

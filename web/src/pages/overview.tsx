@@ -4,16 +4,15 @@ import { amount, devices, trimmed, plural, printable } from "../format.ts";
 import { clusterTick, loaded, recent } from "../live/store.ts";
 import { Age, CopyCommand, Empty, Figure, ProblemBox, Skeleton, State } from "../parts/basics.tsx";
 import { useCounts } from "../parts/counts.ts";
+import { useFleet } from "../parts/fleet.ts";
 import { SmallMap } from "../parts/map.tsx";
 import { useResource } from "../parts/resource.ts";
 import { AgentLine, SessionLine, SlotLine, useUsage, WaitingLine } from "../parts/usage.tsx";
-import { type MapAgent, agentsOf, needingAttention } from "../map.ts";
+import { needingAttention } from "../map.ts";
 import { ENDED } from "../states.ts";
-import type { FleetView, HealthView, WaitingView } from "../wire.ts";
+import type { HealthView, WaitingView } from "../wire.ts";
 
 interface Figures {
-  fleet: FleetView;
-  agents: MapAgent[];
   waiting: WaitingView;
   health: HealthView;
 }
@@ -22,23 +21,24 @@ export function OverviewPage() {
   const found = useResource<Figures>(
     "overview",
     async (signal) => {
-      const [fleet, waiting, health] = await Promise.all([
-        call<FleetView>("fleet", { signal }),
+      const [waiting, health] = await Promise.all([
         call<WaitingView>("sessions/waiting", { signal }),
         call<HealthView>("health", { signal }),
       ]);
-      return { fleet, agents: agentsOf(fleet), waiting, health };
+      return { waiting, health };
     },
     clusterTick.value,
   );
+  const { fleet, agents, problem, retry } = useFleet();
   const usage = useUsage("by=all");
   const levels = useUsage("by=all&of=sessions");
   const gpus = useUsage("by=all&of=gpus");
   const alive = useUsage("by=all&of=agents");
   const counts = useCounts();
   if (found.problem && !found.value) return <ProblemBox problem={found.problem} retry={found.retry} />;
-  if (!found.value || !loaded.value) return <Skeleton lines={10} />;
-  const { fleet, agents, waiting, health } = found.value;
+  if (problem && !fleet) return <ProblemBox problem={problem} retry={retry} />;
+  if (!found.value || !fleet || !loaded.value) return <Skeleton lines={10} />;
+  const { waiting, health } = found.value;
   const { slots: totals = {}, used = {} } = fleet;
   const live = [...counts].reduce((sum, [status, count]) => (ENDED.has(status) ? sum : sum + count), 0);
   const attention = needingAttention(fleet);

@@ -31,6 +31,8 @@ RETRY_AFTER_S = 5.0
 REASONS_MAX = 10_000
 # New sessions that are remembered until the bus delivers their event.
 ANNOUNCED_MAX = 2_000
+# In place of a session: a stream that something else wakes than events.
+NO_EVENTS = SessionId("")
 
 
 class EventListener:
@@ -103,6 +105,7 @@ class EventHub:
         self._events, self._clock, self._ids, self._limits = events, clock, ids, limits
         self._holders: dict[EventListener, str] = {}
         self._by_session: dict[SessionId | None, set[EventListener]] = {}
+        self._bells: dict[EventListener, tuple[type[Event], ...]] = {}
         self._announced: OrderedDict[SessionId, int] = OrderedDict()
         self.recent = RecentEvents(ids.new("events"), most=limits.queue_max)
         self.closing = False
@@ -135,7 +138,7 @@ class EventHub:
         """Dispatch a delivery to the streams."""
         if delivery.lost:
             self.recent.forget()
-            for listener in self._holders:
+            for listener in (*self._holders, *self._bells):
                 listener.mark_lost()
         for event in delivery.events:
             if not (isinstance(event, SessionsSubmitted) and self._was_announced(event)):
@@ -183,8 +186,21 @@ class EventHub:
             if not self._by_session[session_id]:
                 del self._by_session[session_id]
 
+    @contextmanager
+    def noticing(self, *kinds: type[Event]) -> Iterator[EventListener]:
+        """A listener that events of these kinds only wake; it counts as no stream."""
+        bell = EventListener(None, queue_max=0)
+        self._bells[bell] = kinds
+        try:
+            yield bell
+        finally:
+            del self._bells[bell]
+
     def _dispatch_event(self, event: Event) -> None:
         self.recent.add(event)
+        for bell, kinds in self._bells.items():
+            if isinstance(event, kinds):
+                bell.put(event)
         for listener in self._by_session.get(None, ()):
             self._put(listener, event, self.recent.number)
         for about in sessions_of(event):

@@ -1,9 +1,8 @@
-"""`sokovan topology` and `sokovan agent devices`."""
+"""`sokovan topology`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from sokovan.cli import formatting
@@ -16,7 +15,6 @@ from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_status
 from sokovan.cli.prompts import confirm
 from sokovan.cli.rendering import Column, show_all
-from sokovan.wire.api.fleet import FleetView
 from sokovan.wire.api.topology import TopologyChangeView, TopologyNode
 
 HYPERNODE = "hypernode"
@@ -166,90 +164,3 @@ def _columns() -> list[Column[TopologyNode]]:
         Column("mem free", lambda node: formatting.share("mem", node.free, node.slots)),
         Column("from", lambda node: node.origin, wide=True),
     ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUse:
-    """One device and the session that holds it."""
-
-    agent: str
-    hypernode: str
-    device: str
-    slot: str
-    units: int
-    used: int
-    session: str
-    user: str
-    fault: str = ""
-    use_percent: int | None = None
-    memory_percent: int | None = None
-    temperature_c: int | None = None
-
-
-DEVICE_COLUMNS: list[Column[DeviceUse]] = [
-    Column("agent", lambda one: one.agent),
-    Column("hypernode", lambda one: one.hypernode or formatting.NONE),
-    Column("device", lambda one: one.device),
-    Column("slot", lambda one: one.slot),
-    Column("used", lambda one: f"{one.used}/{one.units}"),
-    Column("session", lambda one: one.session or formatting.NONE),
-    Column("user", lambda one: one.user or formatting.NONE),
-    Column("load", lambda one: _figure(one.use_percent, "%")),
-    Column("mem", lambda one: _figure(one.memory_percent, "%")),
-    Column("temp", lambda one: _figure(one.temperature_c, "C")),
-    Column("fault", lambda one: one.fault or formatting.NONE),
-]
-
-
-def _figure(value: int | None, unit: str) -> str:
-    return formatting.NONE if value is None else f"{value}{unit}"
-
-
-def devices(agent: str | None = None, /, *, output: OutputOptions = TABLE_OUTPUT) -> int:
-    """List devices and the sessions that hold them.
-
-    Sessions of other users are not named. A device with a fault gets no new
-    kernels until it is healthy again. `load`, `mem` and `temp` are what the
-    agent measured last, if it can.
-
-    For example:
-      sokovan agent devices
-      sokovan agent devices gpu2 --json
-
-    Parameters
-    ----------
-    agent
-        Only devices of this agent.
-    """
-    return list_all(
-        output,
-        DEVICE_COLUMNS,
-        lambda client: [one for one in device_uses(client.topology.fleet()) if agent in {None, one.agent}],
-        key="device",
-    )
-
-
-def device_uses(fleet: FleetView) -> Iterator[DeviceUse]:
-    """The devices of a fleet, one by one."""
-    for at, device in enumerate(fleet.device):
-        agent, holder = fleet.device_agent[at], fleet.device_holder[at]
-        node = fleet.hypernode[agent]
-        by = fleet.holders[holder] if holder >= 0 else None
-        yield DeviceUse(
-            agent=fleet.agents[agent],
-            hypernode=fleet.hypernodes[node] if node >= 0 else "",
-            device=device,
-            slot=fleet.device_slot[at],
-            units=fleet.device_units[at],
-            used=fleet.device_used[at],
-            session=by.name or by.id if by is not None else "",
-            user=by.user if by is not None else "",
-            fault=fleet.device_fault[at] if fleet.device_fault else "",
-            use_percent=_measured(fleet.device_use, at),
-            memory_percent=_measured(fleet.device_memory, at),
-            temperature_c=_measured(fleet.device_temperature, at),
-        )
-
-
-def _measured(figures: Sequence[int], at: int) -> int | None:
-    return figures[at] if figures and figures[at] >= 0 else None

@@ -84,8 +84,11 @@ class Ledger(Protocol):
     async def kernels_on(self, agent_id: AgentId) -> Sequence[KernelRecord]:
         """Every kernel that holds slots on this agent, also of ended sessions."""
 
-    async def held_devices(self) -> Sequence[HeldDevice]:
-        """Every unfreed hold on a device, by agent and device."""
+    async def held_devices(self, agents: Sequence[AgentId] | None = None) -> Sequence[HeldDevice]:
+        """Every unfreed hold on a device (of these agents), by agent and device.
+
+        One that comes or goes changes the `stamp` of its agent.
+        """
 
     async def device_times(self, agents: Sequence[AgentId], *, from_ms: int, to_ms: int, most: int) -> DeviceTimes:
         """When devices of these agents were held within a time, by agent, device and time.

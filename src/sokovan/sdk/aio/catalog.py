@@ -21,6 +21,7 @@ from sokovan.sdk.core.catalog_calls import (
     UsageHistoryOptions,
 )
 from sokovan.sdk.core.paging import Paging
+from sokovan.sdk.core.streams.fleet import FleetFollower, FleetUpdate
 from sokovan.wire.api.explanations import BookingEvictionsView
 from sokovan.wire.api.fleet import (
     AgentImpactView,
@@ -244,6 +245,13 @@ class AsyncHyperNodes:
     async def fleet(self) -> FleetView:
         """Get all agents and devices, and the sessions that hold them, as columns."""
         return await self._connection.send(catalog_calls.fleet())
+
+    def follow_fleet(self) -> AsyncIterator[FleetUpdate]:
+        """Yield the fleet, and again whenever it has changed, at most once a second.
+
+        Until the caller stops iterating.
+        """
+        return self._connection.follow(FleetFollower())
 
     async def timeline(
         self, *, limit: int | None = None, cursor: str | None = None, **options: Unpack[TimelineOptions]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypedDict, TypeVar
 
-from sokovan.sdk.core.calls import PAGE_MAX, Call, Nothing, api_path, filters_query, query, sparse
+from sokovan.sdk.core.calls import PAGE_MAX, SEEN_HEADER, Call, Nothing, api_path, filters_query, query, sparse
 from sokovan.wire.api.explanations import BookingEvictionsView
 from sokovan.wire.api.fleet import (
     AgentChange,
@@ -53,7 +53,13 @@ from sokovan.wire.api.tenancy import (
     UserBody,
     UserPage,
 )
-from sokovan.wire.api.topology import LabelsBody, LabelsView, TopologyBody, TopologyChangeView, TopologyView
+from sokovan.wire.api.topology import (
+    LabelsBody,
+    LabelsView,
+    TopologyBody,
+    TopologyChangeView,
+    TopologyView,
+)
 
 B = TypeVar("B")
 
@@ -203,6 +209,12 @@ def taint_agent(name: str, taints: Sequence[str], remove: Sequence[str]) -> Call
 def fleet() -> Call[FleetView]:
     """Get all agents and devices as columns."""
     return Call(method="GET", path=api_path("fleet"), answer=FleetView)
+
+
+def fleet_changes(*, seen: str = "") -> Call[FleetView]:
+    """Stream the fleet, and then its changes, starting after `seen`."""
+    headers = {SEEN_HEADER: seen} if seen else {}
+    return Call(method="GET", path=api_path("fleet", "events"), answer=FleetView, headers=headers)
 
 
 def topology() -> Call[TopologyView]:

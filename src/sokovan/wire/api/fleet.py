@@ -87,8 +87,8 @@ class FleetView:
 
     Equal places of `agents` to `hypernode`, and of `device` to `device_temperature`, belong together.
     `hypernode`, `device_agent` and `device_holder` are places in `hypernodes`, `agents` and
-    `holders`; -1 is none, and -2 a holder that the caller may not see. `hypernode_parent` is the
-    HyperNode above each of `hypernodes`. A device with a
+    `holders`; -1 is none, and -2 a holder that the caller may not see. `agents` are by name,
+    `holders` by id. `hypernode_parent` is the HyperNode above each of `hypernodes`. A device with a
     fault gets no new kernels. `device_use` and `device_memory` are percents, `device_temperature`
     degrees Celsius, as agents measured them last; -1 is unknown, and without any figure they are
     empty. `failing` says by agent why it gets none for now, `slots` and `used` are sums over all

@@ -1,11 +1,11 @@
-"""JSON types of the topology: tiers, HyperNodes, and the resulting tree."""
+"""JSON types of the topology, and of changes of the fleet."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from sokovan.wire.api.bodies import StrictBody
-from sokovan.wire.api.fleet import AgentView
+from sokovan.wire.api.fleet import AgentView, DeviceHolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,3 +109,49 @@ class LabelsView:
 
     agent: AgentView
     topology: TopologyChangeView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetChangeView:
+    """A change of a FleetView, applied in this order.
+
+    1. Agents that have `gone` leave, with their devices and why they were failing.
+    2. Agents that `joined` come, by name among the others; `joined_devices` says how many
+       of `device`, `device_slot` and `device_units` each has. Figures of new devices begin
+       as -1. An agent with other devices than before leaves and comes again.
+    3. Columns get new values at places among the agents and devices of now: `status` to
+       `hypernode` at `agent_at`, `device_used` to `device_fault` at `device_at`, figures at
+       `figure_at`. Without `measured` the columns of figures are empty; otherwise they begin
+       as -1. Here `device_holder` are places in the `holders` of the change.
+    4. Holders that no device names any more are left out, and the rest are sorted by id.
+
+    An agent with an empty text in `failing` is well again. What is null is as before.
+    """
+
+    as_of: str
+    gone: list[str] = field(default_factory=list)
+    joined: list[str] = field(default_factory=list)
+    joined_devices: list[int] = field(default_factory=list)
+    device: list[str] = field(default_factory=list)
+    device_slot: list[str] = field(default_factory=list)
+    device_units: list[int] = field(default_factory=list)
+    hypernodes: list[str] | None = None
+    hypernode_parent: list[int] | None = None
+    agent_at: list[int] = field(default_factory=list)
+    status: list[str] = field(default_factory=list)
+    connected: list[bool] = field(default_factory=list)
+    kernels: list[int] = field(default_factory=list)
+    hypernode: list[int] = field(default_factory=list)
+    device_at: list[int] = field(default_factory=list)
+    device_used: list[int] = field(default_factory=list)
+    device_holder: list[int] = field(default_factory=list)
+    device_fault: list[str] = field(default_factory=list)
+    holders: list[DeviceHolder] = field(default_factory=list)
+    measured: bool = False
+    figure_at: list[int] = field(default_factory=list)
+    device_use: list[int] = field(default_factory=list)
+    device_memory: list[int] = field(default_factory=list)
+    device_temperature: list[int] = field(default_factory=list)
+    failing: dict[str, str] = field(default_factory=dict)
+    slots: dict[str, int] | None = None
+    used: dict[str, int] | None = None

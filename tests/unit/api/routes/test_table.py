@@ -105,6 +105,7 @@ DELETE /api/v1/join-tokens/{name:path}
 POST /api/v1/agents/{name:path}/approval
 GET /api/v1/topology
 GET /api/v1/fleet
+GET /api/v1/fleet/events
 PUT /api/v1/topology
 DELETE /api/v1/topology
 POST /api/v1/keys
@@ -149,6 +150,7 @@ CALLS: list[Call[Any]] = [
     catalog_calls.taint_agent("gpu2", [], []),
     catalog_calls.topology(),
     catalog_calls.fleet(),
+    catalog_calls.fleet_changes(),
     catalog_calls.put_topology(TopologyBody(tiers=[]), dry_run=True),
     catalog_calls.delete_topology(dry_run=True),
     catalog_calls.new_key("ada", None),

@@ -12,7 +12,7 @@ from sokovan.adapters.local.ids import SortableIds
 from sokovan.api.errors import StreamsFull
 from sokovan.api.settings import StreamLimits
 from sokovan.api.streaming import event_hub
-from sokovan.api.streaming.event_hub import EventHub, EventListener
+from sokovan.api.streaming.event_hub import NO_EVENTS, EventHub, EventListener
 from sokovan.domain.arrays import read_array
 from sokovan.domain.events import AgentEnrolled, Event, KernelMoved, SessionMoved, SessionsSubmitted, VerdictsChanged
 from sokovan.domain.ids import AgentId, KernelId, SessionId
@@ -55,6 +55,23 @@ def test_all_but_moves_of_kernels_is_urgent() -> None:
         assert (one.has_events, one.is_urgent) == (False, False)
         hub.dispatch(Delivery(lost=True))
         assert one.is_urgent
+
+
+def test_a_bell_is_woken_by_its_kinds_of_events_and_by_losses_and_is_no_stream() -> None:
+    hub = hub_on(VirtualClock(), streams_max=1)
+    with hub.noticing(AgentEnrolled) as bell, hub.listening("k", NO_EVENTS) as silent:
+        hub.dispatch(Delivery(events=(moved(S1),)))
+        assert not bell.woken.is_set()
+        hub.dispatch(Delivery(events=(ENROLLED,)))
+        assert bell.woken.is_set()
+        assert bell.take()[0] == []
+        bell.woken.clear()
+        assert not silent.woken.is_set()
+        hub.dispatch(Delivery(lost=True))
+        assert bell.woken.is_set()
+    bell.woken.clear()
+    hub.dispatch(Delivery(events=(ENROLLED,)))
+    assert not bell.woken.is_set()
 
 
 def test_a_listener_of_a_session_hears_of_it_alone() -> None:

@@ -91,34 +91,3 @@ def test_the_topology_is_removed_after_a_confirmation(server: CannedServer, soko
     assert server.asked == []
     assert sokovan("topology", "rm", "--yes")[0] == 0
     assert sokovan("topology", "rm", "--dry-run")[2] == "dry run, nothing changed: 2 HyperNodes over 3 agents\n"
-
-
-def test_devices_are_listed_with_their_sessions(server: CannedServer, sokovan: Sokovan) -> None:
-    fleet = {
-        "as_of": "2030-01-01T00:00:00Z",
-        "hypernodes": ["r1"],
-        "holders": [{"id": "s-1", "name": "train", "user": "ada", "queue": "q"}],
-        "agents": ["a1", "a2"],
-        "status": ["alive", "alive"],
-        "connected": [True, True],
-        "kernels": [1, 0],
-        "hypernode": [0, -1],
-        "device": ["gpu0", "gpu1", "gpu0"],
-        "device_agent": [0, 0, 1],
-        "device_slot": ["cuda.device"] * 3,
-        "device_units": [1, 1, 1],
-        "device_used": [1, 0, 1],
-        "device_holder": [0, -1, -2],
-        "device_fault": ["", "", "lost"],
-        "device_use": [97, 0, -1],
-        "device_memory": [80, 0, -1],
-        "device_temperature": [64, 31, -1],
-    }
-    server.says("GET fleet", fleet)
-    rows = [line.split() for line in sokovan("agent", "devices")[1].splitlines()[1:]]
-    assert rows == [
-        ["a1", "r1", "gpu0", "cuda.device", "1/1", "train", "ada", "97%", "80%", "64C", "-"],
-        ["a1", "r1", "gpu1", "cuda.device", "0/1", "-", "-", "0%", "0%", "31C", "-"],
-        ["a2", "-", "gpu0", "cuda.device", "1/1", "-", "-", "-", "-", "-", "lost"],
-    ]
-    assert len(sokovan("agent", "devices", "a2")[1].splitlines()) == 2

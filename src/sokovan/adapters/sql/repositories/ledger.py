@@ -150,9 +150,15 @@ class SqlLedger:
             KERNELS.c.status.in_([status.value for status in HOLDS_SLOTS]),
         )
 
-    async def held_devices(self) -> Sequence[HeldDevice]:
+    async def held_devices(self, agents: Sequence[AgentId] | None = None) -> Sequence[HeldDevice]:
         """See the port."""
-        return [held_device(row) for row in await self._transaction.fetch(_held_devices())]
+        if agents is None:
+            return [held_device(row) for row in await self._transaction.fetch(_held_devices())]
+        if not agents:
+            return []
+        bound = bound_ids(self._transaction, agents)
+        rows = await self._transaction.fetch(_held_devices_of(self._transaction.postgresql), bound)
+        return [held_device(row) for row in rows]
 
     async def device_times(self, agents: Sequence[AgentId], *, from_ms: int, to_ms: int, most: int) -> DeviceTimes:
         """See the port."""
@@ -336,3 +342,8 @@ def _held_devices() -> sa.Select[Any]:
         .where(held.freed_ms.is_(None))
         .order_by(held.agent_id, held.device_id, held.kernel_id)
     )
+
+
+@cache
+def _held_devices_of(postgresql: bool) -> sa.Select[Any]:  # noqa: FBT001  # a key of the cache
+    return _held_devices().where(HELD_DEVICES.c.agent_id.in_(sa.select(ids_table(postgresql).c.id)))

@@ -1,41 +1,24 @@
-"""Route of the whole fleet: agents, devices, and the sessions that hold them."""
+"""Routes of the whole fleet: agents, devices, and the sessions that hold them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Annotated
 
+from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sokovan.api.access.authentication import principal_of
 from sokovan.api.context import ApiContext
-from sokovan.api.mapping.topology import fleet_view, measured_fleet
-from sokovan.api.operations import ApiOperation
-from sokovan.api.pagination import encoded_fields, yield_to_others
+from sokovan.api.fleet.reader import FleetReader
+from sokovan.api.fleet.stream import FleetStream
+from sokovan.api.operations import EVENT_STREAM, ApiOperation
 from sokovan.api.request_bodies import JSON_MEDIA
-from sokovan.domain.owners.access import Ownership, session_scope
-from sokovan.domain.records import AgentRecord, HeldDevice
-from sokovan.orchestrator.topology_changes import topology_state
-from sokovan.ports.storage import UnitOfWork
+from sokovan.api.routes.streams.watching import PLACE_MAX
+from sokovan.api.streaming.event_hub import NO_EVENTS
+from sokovan.domain.owners.access import session_scope
 from sokovan.wire.api.fleet import FleetView
-
-# Readers within this time share one read of the store. A page reads later than this after it was notified of a change.
-KEPT_MS = 150
-
-
-@dataclass(frozen=True, slots=True)
-class FleetState:
-    """The fleet as it was read at a time."""
-
-    read_ms: int
-    now_ms: int
-    agents: Sequence[AgentRecord]
-    parents: Mapping[str, str]
-    held: Sequence[HeldDevice]
-    # Answers by what their readers may see: pages that are notified of a change read it together.
-    bodies: dict[Ownership, bytes] = field(default_factory=dict)
+from sokovan.wire.api.topology import FleetChangeView
 
 
 class FleetRoutes:
@@ -43,15 +26,19 @@ class FleetRoutes:
 
     def __init__(self, context: ApiContext) -> None:
         dependencies = context.dependencies
-        self._store, self._clock, self._gateway = dependencies.store, dependencies.clock, dependencies.gateway
-        self._agents = dependencies.agents
-        self._reading, self._encoding, self._state = asyncio.Lock(), asyncio.Lock(), None
-
-    _state: FleetState | None
+        clock, self._streams = dependencies.clock, context.streams
+        self._reader = FleetReader(dependencies.store, dependencies.agents, dependencies.gateway, clock)
+        self._changes = FleetStream(self._reader, self._streams, clock=clock, name=dependencies.ids.new("fleet"))
 
     def operations(self) -> list[ApiOperation]:
         """The operations of this resource."""
-        return [ApiOperation(method="GET", path="/api/v1/fleet", endpoint=self.fleet, tag="agents", answer=FleetView)]
+        return [
+            ApiOperation(method="GET", path="/api/v1/fleet", endpoint=self.fleet, tag="agents", answer=FleetView),
+            ApiOperation(
+                method="GET", path="/api/v1/fleet/events", endpoint=self.fleet_changes, tag="watch",
+                answer=FleetView | FleetChangeView, media=EVENT_STREAM,
+            ),
+        ]  # fmt: skip
 
     async def fleet(self, request: Request) -> Response:
         """Show all agents and devices, with the sessions that hold them, as columns.
@@ -59,43 +46,20 @@ class FleetRoutes:
         Sessions that the caller may not see are not named.
         """
         scope = session_scope(principal_of(request.scope).subject)
-        state = await self._current()
-        async with self._encoding:
-            body = state.bodies.get(scope)
-            if body is None:
-                body = state.bodies[scope] = await self._body(state, scope)
-        return Response(body, media_type=JSON_MEDIA)
+        return Response(await self._reader.body(await self._reader.current(), scope), media_type=JSON_MEDIA)
 
-    async def _body(self, state: FleetState, scope: Ownership) -> bytes:
-        states = await self._agents.fresh()
-        view = self._view(state, scope)
-        await yield_to_others()
-        return await encoded_fields(measured_fleet(view, state.agents, states))
+    async def fleet_changes(
+        self, request: Request, last_event_id: Annotated[str | None, Header(max_length=PLACE_MAX)] = None
+    ) -> Response:
+        """Watch all agents and devices: their columns now, and then what changes in them.
 
-    def _view(self, state: FleetState, scope: Ownership) -> FleetView:
-        return fleet_view(
-            state.agents,
-            state.parents,
-            state.held,
-            now_ms=state.now_ms,
-            sees=lambda one: scope.user in {"", one.user} and scope.domain in {"", one.domain},
-            is_connected=self._gateway.connected,
+        Server-sent events: `fleet` with a FleetView at first, and again for a reader who missed
+        changes; `change` with a FleetChangeView, at most once a second. Sessions that the caller may
+        not see are not named. `Last-Event-ID` resumes after that event, if the server still has
+        what followed.
+        """
+        principal = principal_of(request.scope)
+        scope = session_scope(principal.subject)
+        return self._streams.response(
+            principal, lambda ear: self._changes.follow(ear, scope, last_event_id or ""), session_id=NO_EVENTS
         )
-
-    async def _current(self) -> FleetState:
-        # From its arrival: those who waited for another one's read need none of their own, however long it took.
-        arrived_ms = self._clock.monotonic_ms()
-        async with self._reading:
-            state = self._state
-            if state is None or arrived_ms - state.read_ms >= KEPT_MS:
-                state = self._state = await self._store.read(self._read)
-            return state
-
-    async def _read(self, unit: UnitOfWork) -> FleetState:
-        read_ms = self._clock.monotonic_ms()
-        before = self._state
-        known = {} if before is None else {one.info.agent_id: one for one in before.agents}
-        found = await topology_state(unit, known=known)
-        names = {str(one.info.agent_id) for one in found.agents} | {node.name for node in found.hypernodes}
-        parents = {member: node.name for node in found.hypernodes for member in node.members if member in names}
-        return FleetState(read_ms, unit.now_ms, found.agents, parents, await unit.ledger.held_devices())

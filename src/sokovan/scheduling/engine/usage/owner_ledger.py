@@ -54,7 +54,7 @@ class LedgerEntry:
         # By slot, for the loops that run for every session: a session asks for few slots, all accounts may limit many.
         self.bounds = _by_slot((slot, (a.used, limit)) for a in accounts for slot, limit in a.limits.items())
         self.session_bounds = tuple((a, a.sessions_max) for a in accounts if a.sessions_max is not None)
-        # What is updated for a slot; `_untracked` for any that is not listed.
+        # The amounts that are updated, by slot; for slots that are not listed, `_untracked`.
         self._untracked = tuple(a.used for a in watched if a.tracked is None)
         tracked = _by_slot((slot, a.used) for a in watched for slot in a.tracked or ())
         self.meters = {slot: (*used, *self._untracked) for slot, used in tracked.items()}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sokovan.sdk.errors import UnexpectedAnswer
 
-EVENT_MAX = 4 * 1024 * 1024
+# The columns of a fleet have about 60 bytes for each device.
+EVENT_MAX = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

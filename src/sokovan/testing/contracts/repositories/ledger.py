@@ -379,6 +379,27 @@ async def held_devices_are_listed_with_their_session(cluster: StoredCluster) -> 
     expect(await on_agent() == [], "devices are held after the end")
 
 
+async def held_devices_are_listed_of_some_agents(cluster: StoredCluster) -> None:
+    """And the stamp of an agent says whether they are others than before."""
+    (one, first), (other, _) = await running(cluster, kernels=2), await running(cluster, kernels=1)
+
+    async def of(*agents: str) -> list[str]:
+        named = [AgentId(agent) for agent in agents]
+        return [hold.agent_id for hold in await cluster.store.read(lambda unit: unit.ledger.held_devices(named))]
+
+    async def stamp() -> int:
+        return (await cluster.store.read(lambda unit: unit.fleet.get(AgentId(one)))).stamp
+
+    expect(await of() == [], "without agents there is nothing to list")
+    expect(await of(one) == [one, one], f"{await of(one)} are listed, and not the two of {one}")
+    expect(sorted(await of(other, one)) == sorted([one, one, other]), "the devices of both agents are not listed")
+    before = await stamp()
+    await cluster.stop(first.session_id)
+    await cluster.free(first.session_id, FreeProof.AGENT_TOMBSTONE)
+    expect(await of(one) == [], "devices are held after the end")
+    expect(await stamp() != before, "devices were freed, and the stamp of their agent is as before")
+
+
 async def device_times_are_listed_after_the_end(cluster: StoredCluster) -> None:
     """With their beginning and end, for a time that they reach into."""
     agent, record = await running(cluster, kernels=2)
@@ -410,6 +431,7 @@ async def device_times_are_listed_after_the_end(cluster: StoredCluster) -> None:
 CHECKS: tuple[Check, ...] = (
     device_times_are_listed_after_the_end,
     held_devices_are_listed_with_their_session,
+    held_devices_are_listed_of_some_agents,
     held_slots_are_recorded_as_past_usage,
     past_usage_is_recorded_once,
     an_exit_code_that_comes_with_the_proof_is_stored,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from sokovan.api.fleet import reader as fleet_reader
+from sokovan.api.fleet.reader import KEPT_MS
 from sokovan.api.routes.cluster import fleet_columns
-from sokovan.api.routes.cluster.fleet_columns import KEPT_MS
 from sokovan.domain.cluster.agent_health import AgentHealth
 from sokovan.domain.ids import AgentId
 from sokovan.domain.owners.access import AccessSubject, Ownership, session_scope
@@ -106,7 +107,7 @@ async def test_readers_who_come_during_a_slow_read_share_it(monkeypatch: pytest.
 
     async with api_harness(clock=clock) as api:
         monkeypatch.setattr(fleet_columns, "session_scope", coming)
-        monkeypatch.setattr(fleet_columns, "topology_state", slow)
+        monkeypatch.setattr(fleet_reader, "topology_state", slow)
         one, other = await asyncio.gather(fleet(api), fleet(api))
         assert one == other
         assert len(reads) == 1
