@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,8 +15,10 @@ from sokovan.api.operations import ApiOperation, body_of, json_response
 from sokovan.api.pagination import PAGE_DEFAULT, Cursor, Limit, page_by_name
 from sokovan.api.routes.parameters import Name, Ref
 from sokovan.domain.errors import InvalidSpec
-from sokovan.domain.ids import DeploymentId, EndpointTokenId
+from sokovan.domain.ids import EndpointTokenId
 from sokovan.domain.serving.budget import month_of
+from sokovan.domain.serving.deployment import DeploymentSpec
+from sokovan.domain.serving.records import DeploymentRecord
 from sokovan.ports.storage import UnitOfWork
 from sokovan.wire.api.deployments import (
     EndpointTokenBody,
@@ -51,8 +55,10 @@ class EndpointTokenRoutes:
 
     async def create(self, request: Request, ref: Ref) -> Response:
         """Create a token for clients of a deployment; its secret is in this answer only."""
-        deployment_id, body = await self._id(request, ref), body_of(request, EndpointTokenBody)
+        deployment, body = await self._deployment(request, ref), body_of(request, EndpointTokenBody)
+        deployment_id = deployment.deployment_id
         spec = token_spec(body, NEW, deployment_id)
+        _require_models_of(deployment.spec, spec.models)
         if spec.expires_ms is not None and spec.expires_ms <= await self._store.read(_now_ms):
             raise InvalidSpec(what="token", field="expires_at", value=body.expires_at, problem="is in the past")
         created = await self._controller.create_token(spec, principal_of(request.scope).caller)
@@ -75,13 +81,23 @@ class EndpointTokenRoutes:
 
     async def revoke(self, request: Request, ref: Ref, token: Name) -> Response:
         """Revoke a token; proxies refuse it within seconds."""
-        deployment_id = await self._id(request, ref)
-        await self._controller.revoke_token(deployment_id, token, principal_of(request.scope).caller)
+        deployment = await self._deployment(request, ref)
+        await self._controller.revoke_token(deployment.deployment_id, token, principal_of(request.scope).caller)
         return Response(status_code=204)
 
-    async def _id(self, request: Request, ref: str) -> DeploymentId:
+    async def _deployment(self, request: Request, ref: str) -> DeploymentRecord:
         principal = principal_of(request.scope)
-        return (await self._store.read(lambda unit: deployment_named(unit, ref, principal))).deployment_id
+        return await self._store.read(lambda unit: deployment_named(unit, ref, principal))
+
+
+def _require_models_of(deployment: DeploymentSpec, models: Sequence[str]) -> None:
+    """Refuse a token for a model that the deployment does not have: it could never be used."""
+    for name in models:
+        if name not in deployment.served_names:
+            problem = (
+                f"is no model of deployment {deployment.name}, which answers to {', '.join(deployment.served_names)}"
+            )
+            raise InvalidSpec(what="token", field="models", value=name, problem=problem)
 
 
 async def _now_ms(unit: UnitOfWork) -> int:

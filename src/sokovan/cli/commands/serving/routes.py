@@ -16,7 +16,7 @@ from sokovan.cli.commands.options import (
     name_values,
 )
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import print_data, table
+from sokovan.cli.output import print_data, print_status, table
 from sokovan.cli.rendering import Column, show_all, show_one
 from sokovan.sdk.errors import InvalidSetting
 from sokovan.wire.api.deployments import DeploymentAccess, RoutingPolicy
@@ -166,6 +166,9 @@ def set_route(
         )
         view = client.deployments.routes.set(name, body)
     server.report(view, f"the route of {view.name} is set")
+    absent = sorted(given.keys() - {str(one.replica) for one in view.endpoints}, key=int)
+    if absent:
+        print_status(f"no replica {', '.join(absent)} serves now; its weight counts once it does")
     return OK
 
 

@@ -44,3 +44,13 @@ async def test_a_token_is_made_by_the_owner_within_limits(api: ApiHarness) -> No
     past = await make(api, "limited", expires_at="1999-01-31T18:00:00Z")
     assert (past.status_code, "is in the past" in past.text) == (422, True)
     assert (await make(api, "nowhere")).status_code == 404
+
+
+@pytest.mark.slow
+async def test_a_token_for_a_model_that_the_deployment_does_not_have_is_refused(api: ApiHarness) -> None:
+    await create(api, "modelled")
+    refused = await make(api, "modelled", models=["modelled", "another"])
+    assert refused.status_code == 422
+    assert "another" in refused.text
+    assert "deployment modelled, which answers to modelled" in refused.text
+    assert (await make(api, "modelled", models=["modelled"])).status_code == 201

@@ -21,8 +21,10 @@ def test_routes_are_listed_and_shown_with_their_endpoints(server: CannedServer, 
 def test_a_weight_is_set_beside_those_that_were(server: CannedServer, sokovan: Sokovan) -> None:
     server.says("GET deployments/qwen/route", ROUTE)
     server.says("POST deployments/qwen/route", ROUTE)
-    assert sokovan("route", "set", "qwen", "--weight", "1=3") == (0, "", "the route of qwen is set\n")
-    assert server.body("POST deployments/qwen/route") == {"weights": {"0": 2, "1": 3}}
+    later = "no replica 1 serves now; its weight counts once it does"
+    assert sokovan("route", "set", "qwen", "--weight", "1=3") == (0, "", f"the route of qwen is set\n{later}\n")
+    assert sokovan("route", "set", "qwen", "--weight", "0=2") == (0, "", "the route of qwen is set\n")
+    assert [body for _, body in server.asked if body] == [{"weights": {"0": 2, "1": 3}}, {"weights": {"0": 2}}]
     assert sokovan("route", "set", "qwen", "--model-name", "a", "--model-name", "b")[0] == 0
     assert server.asked[-1][1] == {"model_names": ["a", "b"]}
 
