@@ -303,16 +303,17 @@ class ShapeTable:
         # Of the kernels that run and are not being released, in the order of the snapshot: evictions need them again.
         self.running: list[Shape] = []
         self._labels: dict[tuple[str, str] | LabelExpression, Flags] = {}
-        self._taints = [taints_of(agent.labels) for agent in workspace.agents]
+        labels = [agent.labels for agent in workspace.agents]  # mostly none
+        self._taints = [taints_of(one) if one else () for one in labels]
         self._any_taints = any(self._taints)
-        self._runtimes = [agent.labels.get(RUNTIME_LABEL, "") for agent in workspace.agents]
+        self._runtimes = [one.get(RUNTIME_LABEL, "") if one else "" for one in labels]
         self._any_runtimes = any(self._runtimes)
         self._image_runtimes: dict[str, str] = {}
         self._running: dict[tuple[str, bool], Flags] = {}
-        codes: dict[str, int] = {}
-        architectures = [codes.setdefault(agent.architecture, len(codes)) for agent in workspace.agents]
+        architectures = [agent.architecture for agent in workspace.agents]
+        codes = {name: code for code, name in enumerate(dict.fromkeys(architectures))}
         self._architecture_codes = codes
-        self._architectures: Ints = np.array(architectures, np.int64)
+        self._architectures: Ints = np.array([codes[name] for name in architectures], np.int64)
         self._accelerators = [c for c, slot in enumerate(workspace.slots) if is_accelerator(slot)]
         self.own: Flags | None = None
         if own_shard is not None:

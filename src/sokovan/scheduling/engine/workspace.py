@@ -99,7 +99,7 @@ class Workspace:
         self.agents = [by_id[agent_id] for agent_id in tree.agents]  # type: ignore[index]  # ids are plain text
         self.ids = tree.agents
         self.position = {agent_id: index for index, agent_id in enumerate(tree.agents)}
-        self.slots = tuple(sorted(set(slot_names).union(*(agent.available_slots for agent in self.agents))))
+        self.slots = tuple(sorted(set(slot_names).union(*{agent.available_slots for agent in self.agents})))
         self.column = {slot: index for index, slot in enumerate(self.slots)}
         self.slot_count = len(self.slots)
         self.ports = tuple(sorted(set(ports)))
@@ -108,8 +108,11 @@ class Workspace:
         self.width = self.slot_count + len(self.ports) + (1 if best_effort is None else 2)
         self._now_ms = now_ms
         self.blocks = 0
+        # What is being released is part of what is occupied.
+        busy = [index for index, agent in enumerate(self.agents) if agent.kernel_count or agent.occupied_slots]
+        self.releases = any(self.agents[row].releasing_count or self.agents[row].releasing_slots for row in busy)
         self.capacity = self._capacity()
-        self.room = self._room()
+        self.room = self._room(busy)
         accepting: Flags = np.array([agent.status in SCHEDULABLE and agent.approved for agent in self.agents], bool)
         refused: Flags = np.array([agent.health.failing_ms is not None for agent in self.agents], bool)
         self.alive: Flags = accepting & ~refused
@@ -120,7 +123,6 @@ class Workspace:
         # For verdicts: what was taken from Idle for sessions that wait, and the first holder of a reservation, by row.
         self.held_idle: Ints = np.zeros_like(self.capacity)
         self.holders: dict[int, str] = {}
-        self.releases = any(agent.releasing_count or agent.releasing_slots for agent in self.agents)
         self._shifts = self._share_shifts()
         self._share_rows = self._share_columns()
         self.occupancy: Ints = self._occupancies()
@@ -224,12 +226,11 @@ class Workspace:
     def _offered_ports(self, agent: AgentInfo) -> list[int]:
         return [len(port_range(agent.labels)) if port == ANY_PORT else 1 for port in self.ports]
 
-    def _room(self) -> Ints:
+    def _room(self, busy: Sequence[int]) -> Ints:
         idle, future = self.capacity.copy(), self.capacity.copy()
         if self.ports:
             columns = slice(self.slot_count, self.slot_count + len(self.ports))
             idle[:, columns] = future[:, columns] = [self._free_ports(agent) for agent in self.agents]
-        busy = [index for index, agent in enumerate(self.agents) if agent.kernel_count or agent.occupied_slots]
         if busy:
             used = np.array([self._used_row(self.agents[index]) for index in busy], np.int64)
             idle[busy] -= used
