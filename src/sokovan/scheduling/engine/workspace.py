@@ -108,7 +108,7 @@ class Workspace:
         self.width = self.slot_count + len(self.ports) + (1 if best_effort is None else 2)
         self._now_ms = now_ms
         self.blocks = 0
-        # What is being released is part of what is occupied.
+        # Released amounts are part of the occupied ones.
         busy = [index for index, agent in enumerate(self.agents) if agent.kernel_count or agent.occupied_slots]
         self.releases = any(self.agents[row].releasing_count or self.agents[row].releasing_slots for row in busy)
         self.capacity = self._capacity()
