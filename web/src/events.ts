@@ -1,5 +1,8 @@
 // Server-sent events from a stream of bytes. Pure.
 
+/** The server says every 15 seconds that it is there. A stream that is silent for longer than this is taken for broken. */
+export const SILENT_MS = 40_000;
+
 export interface ServerEvent {
   event: string;
   data: string;

@@ -121,6 +121,44 @@ test("tabs that show the fleet share a stream, which is opened while there are a
   assert.equal(server.isOpen, false);
 });
 
+test("a problem in the stream is told, and an answer that is not the server's own", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const server = new Server();
+  const stream = new FleetStream(server.open);
+  const only = tab();
+  stream.add(only);
+  stream.setUp(true);
+  await settle();
+  await server.send("problem", "", { title: "no", detail: "away" });
+  await server.end();
+  assert.deepEqual(only.told, [{ kind: "fleet", problem: { title: "no", detail: "away" } }]);
+  server.refusal = new Response("<html>", { status: 502 });
+  await pass(2);
+  assert.deepEqual(only.told[1], { kind: "fleet", problem: { title: "no fleet", detail: "status 502" } });
+  stream.remove(only);
+  mock.timers.reset();
+});
+
+test("a stream that is silent for longer than the server is opened again", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const server = new Server();
+  const stream = new FleetStream(server.open);
+  const only = tab();
+  stream.add(only);
+  stream.setUp(true);
+  await settle();
+  await pass(39);
+  await server.send("fleet", "p.1", FLEET);
+  await pass(39);
+  assert.equal(server.isOpen, true);
+  await pass(2);
+  assert.equal(server.isOpen, false);
+  await pass(2);
+  assert.deepEqual(server.places, ["", "p.1"]);
+  stream.remove(only);
+  mock.timers.reset();
+});
+
 test("a stream that breaks is resumed, and a refusal is told", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const server = new Server();

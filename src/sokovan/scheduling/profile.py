@@ -13,7 +13,7 @@ from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidSpec, nearest
 from sokovan.domain.ids import ScalingGroupName
 from sokovan.domain.lifecycle.eviction import CONSOLIDATE, PREEMPT, RECLAIM
-from sokovan.scheduling.engine.evictions.rules import EvictionOptions
+from sokovan.scheduling.engine.evictions.rules import OWNER_BUDGET_MAX, EvictionOptions
 from sokovan.scheduling.engine.usage.queue_usage import POLICIES, PROPORTION
 
 _ALLOCATE = "allocate"
@@ -22,8 +22,6 @@ ACTIONS = ("enqueue", _ALLOCATE, "backfill")
 EVICTING_ACTIONS = (PREEMPT, RECLAIM, CONSOLIDATE)
 # Every time at which room is held costs a column per slot and agent.
 RESERVE_DEPTH_MAX = 64
-# Per cent: all kernels of a user in an hour.
-OWNER_BUDGET_MAX = 100
 SHARD_MODES = ("none", "soft", "hard")
 
 VALIDATORS_DEFAULT = (

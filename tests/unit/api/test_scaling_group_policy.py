@@ -11,6 +11,7 @@ from sokovan.api.scaling_group_policy import require_runnable, require_shard
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import InvalidInput, InvalidSpec
 from sokovan.domain.ids import ScalingGroupName
+from sokovan.scheduling.engine.evictions.rules import EvictionOptions
 from sokovan.scheduling.profile import profile_of
 from sokovan.scheduling.registry import BUILT_IN, UnknownPlugin
 from sokovan.testing.stored_cluster import StoredCluster
@@ -108,6 +109,12 @@ def test_a_policy_that_would_not_do_what_it_says_is_refused(
     assert said in refused.value.problem
     assert hint in refused.value.hint
     profile_of(pool(**options))  # one that was stored by an earlier version runs on
+
+
+def test_a_budget_that_no_policy_can_have_is_refused_with_the_bound_that_can_be_set() -> None:
+    with pytest.raises(InvalidSpec, match="0 to 100$"):
+        EvictionOptions(owner_budget=-1)
+    EvictionOptions(owner_budget=500)  # stored by an earlier version
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // The stream of the fleet: the worker holds one while a page of any tab shows the fleet, and its own stream is open.
-import { EventReader } from "../events.ts";
-import type { FleetChangeView, FleetView, ProblemView } from "../wire.ts";
+import { EventReader, SILENT_MS } from "../events.ts";
+import type { ProblemView } from "../wire.ts";
 import type { Line } from "./leader.ts";
 import type { FleetMessage } from "./messages.ts";
 
@@ -55,17 +55,39 @@ export class FleetStream {
     }
   }
 
+  /** Until the stream ends or is silent; it may come from another manager than the events. */
   async #follow(signal: AbortSignal): Promise<void> {
+    const own = new AbortController();
+    const end = () => own.abort();
+    signal.addEventListener("abort", end, { signal: own.signal });
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(end, SILENT_MS);
+    };
+    heard();
+    await this.#read(own.signal, heard).finally(() => {
+      clearTimeout(silence);
+      end();
+    });
+  }
+
+  async #read(signal: AbortSignal, heard: () => void): Promise<void> {
     const answer = await this.#open("fleet/events", this.#place, signal);
-    if (!answer.ok || !answer.body) return this.#tell({ kind: "fleet", problem: (await answer.json()) as ProblemView });
+    if (!answer.ok || !answer.body) {
+      // It may be none of the server's own.
+      const problem = await answer.json().catch(() => ({ title: "no fleet", detail: `status ${answer.status}` }));
+      return this.#tell({ kind: "fleet", problem: problem as ProblemView });
+    }
     const reader = answer.body.getReader();
     const parser = new EventReader();
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      heard();
       for (const { event, data } of parser.push(value)) {
-        if (event === "fleet") this.#tell({ kind: "fleet", fleet: JSON.parse(data) as FleetView });
-        if (event === "change") this.#tell({ kind: "fleet", change: JSON.parse(data) as FleetChangeView });
+        // `fleet`, `change` or `problem`, as the message has them.
+        this.#tell({ kind: "fleet", [event]: JSON.parse(data) } as FleetMessage);
       }
       this.#place = parser.place || this.#place;
     }

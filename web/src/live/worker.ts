@@ -2,7 +2,7 @@
 //
 // Browsers give a server six connections; with a stream per tab the seventh tab would hang.
 import type { EventView, SessionRowView as ListedSession, SessionRowPage } from "../wire.ts";
-import { EventReader } from "../events.ts";
+import { EventReader, SILENT_MS } from "../events.ts";
 import { rowOf, type SessionRow } from "../rows.ts";
 import { FleetStream } from "./fleetstream.ts";
 import { FIRST_ROWS, Held, MORE_ROWS, NAMED_MAX } from "./held.ts";
@@ -21,8 +21,6 @@ const WAITING_MS = 15_000;
 const EVENTS_TOLD = 200;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
-// The server says every 15 seconds that it is there. A stream that is silent for longer than this is taken for broken.
-const SILENT_MS = 40_000;
 const LISTEN_MS = 5_000;
 const LOCK = "sokovan";
 

@@ -118,6 +118,9 @@ class FleetStream:
         self._state = state
         if found is not None:
             self._number += 1
+            # Each plain user is a scope: an older change is encoded again for the few who are behind.
+            for step in self._steps:
+                step.parts.clear()
             self._steps.append(FleetStep(self._number, found))
             self._forget_old(state)
             self._wake()

@@ -20,9 +20,8 @@ from sokovan.domain.owners.past_usage import HALF_LIFE_DEFAULT_S, HALF_LIFE_MAX_
 from sokovan.domain.slots import AMOUNT_MAX, checked_slot_name
 from sokovan.entrypoints.settings.setting_kinds import SettingInfo, SettingProblem, unknown
 from sokovan.ports.config import setting_path
-from sokovan.scheduling.engine.evictions.rules import OPTION_MAX
+from sokovan.scheduling.engine.evictions.rules import OPTION_MAX, OWNER_BUDGET_MAX
 from sokovan.scheduling.profile import (
-    OWNER_BUDGET_MAX,
     RESERVE_DEPTH_MAX,
     SchedulingProfile,
     profile_from,

@@ -10,7 +10,7 @@ from sokovan.cli import formatting
 from sokovan.cli.arguments.parameters import Parameter
 from sokovan.cli.commands.options import TABLE_OUTPUT, OutputOptions
 from sokovan.cli.exit_codes import OK
-from sokovan.cli.output import flush_output
+from sokovan.cli.output import flush_output, print_status
 from sokovan.cli.rendering import Column, OutputFormat, show_all, show_next, widths_of
 from sokovan.wire.api.fleet import FleetView
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceUse:
-    """One device and the session that holds it; `gone` with its agent."""
+    """One device and the session that holds it; `gone` with its agent, or from it."""
 
     agent: str
     hypernode: str
@@ -95,6 +95,8 @@ def devices(
                 found = _of_agent(device_uses(update.fleet), agent)
                 show_all(found, DEVICE_COLUMNS, fmt, name=_name)
                 widths = widths_of(found, DEVICE_COLUMNS)
+                if agent is not None and agent not in update.fleet.agents:
+                    print_status(f"there is no agent {agent} yet; its devices are shown once it joins")
             else:
                 for one in _of_agent(changed_devices(known, update), agent):
                     show_next(one, DEVICE_COLUMNS, fmt, name=_name, widths=widths)
@@ -112,17 +114,18 @@ def _name(one: DeviceUse) -> str:
 
 
 def changed_devices(before: FleetView, update: FleetUpdate) -> Iterator[DeviceUse]:
-    """Devices whose session or fault has changed, and those of agents that have gone."""
+    """Devices whose session or fault has changed, and those that have gone."""
     fleet, change = update.fleet, update.change
     now = range(len(fleet.device)) if change is None else change.device_at
-    known = {(one.agent, one.device): one for one in device_uses(before)} if change is None or change.gone else {}
+    # As long as no agent goes or joins, devices keep their places.
+    places = None if change is None or change.gone or change.joined else now
+    known = {(one.agent, one.device): one for one in device_uses(before, places)}
     for one in device_uses(fleet, now):
         then = known.pop((one.agent, one.device), None)
         if then is None or _held(then) != _held(one):
             yield one
-    gone = set(before.agents) - set(fleet.agents)
     for then in known.values():
-        if then.agent in gone:
+        if change is None or then.agent in change.gone:
             yield replace(then, used=0, session="", user="", gone=True)
 
 

@@ -127,6 +127,8 @@ class AttachedSession:
             reason, hint = why.summary, "request less, or ask an administrator to raise the quota"
         elif view.reason not in UNSATISFIABLE:
             return
+        elif view.booking and f"booking {view.booking}" in (reason or ""):
+            hint = "request less, or name a booking with more agents"
         elif MOUNTS in (reason or ""):
             hint = "no agent has a sandbox: mount it at its own path (SOURCE:SOURCE), or install bubblewrap"
         self._cancel(view)

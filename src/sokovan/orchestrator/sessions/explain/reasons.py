@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sokovan.domain.ids import SessionId
+from sokovan.domain.lifecycle.eviction import kernels_text
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.session import SessionStatus
 from sokovan.domain.lifecycle.transition_table import Cause
@@ -296,7 +297,8 @@ def _kernel_checks(kernels: Sequence[KernelRecord]) -> tuple[Check, ...]:
     ]
     missing = sum(kernel.status is KernelStatus.PENDING for kernel in kernels)
     if 0 < missing < len(kernels):
-        checks.append(Check("growth", "short", f"{missing} kernels beyond the minimum wait for room"))
+        waits = "waits" if missing == 1 else "wait"
+        checks.append(Check("growth", "short", f"{kernels_text(missing)} beyond the minimum {waits} for room"))
     return tuple(checks)
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.ids import AgentId, KernelId, SessionId
 from sokovan.domain.lifecycle.agent import AgentStatus
-from sokovan.domain.lifecycle.durations import duration_text
+from sokovan.domain.lifecycle.durations import duration_text_of
 from sokovan.domain.lifecycle.eviction import (
     BOOKING_LEAD_MS,
     EVICTION_WITHDRAWN,
@@ -202,16 +202,16 @@ class TerminateSessions:
 
     async def _tell_taker(self, session: SessionRecord, receipt: EvictionReceipt) -> None:
         """Note in the history of a taker what the end of its victim cost."""
-        lasted_s = ((receipt.ended_ms or receipt.at_ms) - receipt.at_ms) / 1000
-        self._telemetry.observe("eviction_seconds", lasted_s, action=receipt.action)
+        lasted_ms = (receipt.ended_ms or receipt.at_ms) - receipt.at_ms
+        self._telemetry.observe("eviction_seconds", lasted_ms / 1000, action=receipt.action)
         self._telemetry.count("evicted_slot_seconds_total", receipt.lost_s, action=receipt.action)
         if receipt.for_booking:  # it has no history: it shows the receipts of the evicted
             return
         spec = session.spec
         named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
-        whose = "its" if receipt.kernels == 1 else "their"
+        whose, lasted = "its" if receipt.kernels == 1 else "their", duration_text_of(max(1, lasted_ms))
         detail = (
-            f"{kernels_text(receipt.kernels)} of {named} ended {duration_text(round(lasted_s))} after {whose} notice; "
+            f"{kernels_text(receipt.kernels)} of {named} ended {lasted} after {whose} notice; "
             f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"
         )
         await self._writer.note([receipt.for_session], by_coordinator(ROOM_FREED, detail))

@@ -33,6 +33,7 @@ LOSS_PER_MINUTE = 60_000_000
 
 # The most of every option: beyond any cluster, and in milliseconds far below the end of 64 bits.
 OPTION_MAX = 1_000_000_000
+OWNER_BUDGET_MAX = 100  # per cent of a user's running kernels
 Row = list[int]
 
 
@@ -61,7 +62,9 @@ class EvictionOptions:
         for one in fields(self):
             value = getattr(self, one.name)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= OPTION_MAX:
-                problem = f"must be a whole number, 0 to {OPTION_MAX}"
+                # Stored groups may have a larger budget than can be set now.
+                most = OWNER_BUDGET_MAX if one.name == "owner_budget" else OPTION_MAX
+                problem = f"must be a whole number, 0 to {most}"
                 raise InvalidSpec(what="profile", field=one.name, value=value, problem=problem)
 
 

@@ -81,6 +81,9 @@ class Calendar:
         self.holds: dict[str, Hold] = {}
         self.served: dict[str, str] = {}  # the first session without room of each queue
         self._agents: dict[str, Ints] = {}
+        self._rows: dict[str, list[int]] = {}
+        # How many kernels of a shape the agents of a booking could hold: many sessions may name one booking.
+        self._whole_room: dict[tuple[str, Shape], int] = {}
         self._ended: set[str] = set()
         used = {session.booking for session in snapshot.sessions if session.booking and not session.waits}
         valid: list[Booking] = []
@@ -101,10 +104,23 @@ class Calendar:
         self.closed = False
 
     def _agents_of(self, booking: Booking) -> list[int]:
+        found = self._rows.get(booking.name)
+        if found is None:
+            found = self._rows[booking.name] = self._found_agents(booking)
+        return found
+
+    def _found_agents(self, booking: Booking) -> list[int]:
         workspace = self._workspace
         if any(node.name == booking.hypernode for node in workspace.tree.hypernodes):
             return list(range(*workspace.tree.span(str(booking.hypernode))))
         return [workspace.position[name] for name in booking.agents if name in workspace.position]
+
+    def _could_hold(self, booking: Booking, shape: Shape) -> int:
+        """How many kernels of a shape the agents of a booking could hold if they were empty."""
+        key = booking.name, shape
+        if key not in self._whole_room:
+            self._whole_room[key] = int(shape.possible_counts(self._workspace, self._agents_of(booking)).sum())
+        return self._whole_room[key]
 
     def _book(self, booking: Booking, agents: list[int]) -> None:
         self._agents[booking.name] = np.array(agents, np.int64)
@@ -152,15 +168,17 @@ class Calendar:
     def _excess(self, pending: PendingSession, booking: Booking) -> str:
         """Why the agents of a booking could not hold a session even if they were empty.
 
-        Empty if they could, or if some of them are not known now.
+        Empty if they could, or if some of them may be away now: which a HyperNode had is not known.
         """
+        if booking.hypernode is not None:
+            return ""
         agents, need = self._agents_of(booking), pending.need()
         if not pending.starts or pending.waiting < need or not agents or len(agents) < len(booking.agents):
             return ""
         waiting = Counter[Shape]()
         for batch in pending.batches:
             waiting[batch.shape] += len(batch.kernels)
-        room = {shape: int(shape.possible_counts(self._workspace, agents).sum()) for shape in waiting}
+        room = {shape: self._could_hold(booking, shape) for shape in waiting}
         if sum(min(count, room[shape]) for shape, count in waiting.items()) >= need:
             return ""
         short = min(waiting, key=lambda shape: room[shape] - waiting[shape])

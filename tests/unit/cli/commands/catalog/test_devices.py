@@ -89,3 +89,42 @@ def test_after_a_gap_only_what_differs_is_printed(server: CannedServer, sokovan:
     server.streams("GET fleet/events", ("fleet", FLEET), ("fleet", later), ("problem", REVOKED))
     told = [json.loads(line) for line in sokovan("agent", "devices", "--watch", "-o", "jsonl")[1].splitlines()]
     assert [(one["agent"], one["device"], one["fault"]) for one in told[3:]] == [("a1", "gpu1", "hot")]
+
+
+SMALLER = {
+    **FLEET,
+    **{name: FLEET[name][1:] for name in FLEET if name.startswith("device")},
+    "device_agent": [0, 1],
+    "device_holder": [-1, -2],
+}
+
+
+def told_of(sokovan: Sokovan, *words: str) -> list[tuple[str, str, bool]]:
+    lines = sokovan("agent", "devices", *words, "--watch", "--json")[1].splitlines()
+    return [(one["agent"], one["device"], one["gone"]) for one in map(json.loads, lines)][3:]
+
+
+def test_a_device_that_leaves_an_agent_that_stays_is_gone(server: CannedServer, sokovan: Sokovan) -> None:
+    server.streams("GET fleet/events", ("fleet", FLEET), ("fleet", SMALLER), ("problem", REVOKED))
+    assert told_of(sokovan) == [("a1", "gpu0", True)]
+    again = {
+        "as_of": "2030-01-01T00:00:01Z", "gone": ["a1"], "joined": ["a1"], "joined_devices": [1],
+        "device": ["gpu1"], "device_slot": ["cuda.device"], "device_units": [1],
+        "agent_at": [0], "status": ["alive"], "connected": [True], "kernels": [0], "hypernode": [0],
+        "device_at": [0], "device_used": [0], "device_holder": [-1], "device_fault": [""], "measured": True,
+    }  # fmt: skip
+    server.streams("GET fleet/events", ("fleet", FLEET), ("change", again), ("problem", REVOKED))
+    assert told_of(sokovan) == [("a1", "gpu0", True)]
+
+
+def test_a_device_that_goes_from_one_unseen_holder_to_another_is_not_printed(
+    server: CannedServer, sokovan: Sokovan
+) -> None:
+    unseen = {**CHANGE, "device_at": [2], "device_used": [1], "device_holder": [-2], "device_fault": ["lost"]}
+    server.streams("GET fleet/events", ("fleet", FLEET), ("change", unseen), ("problem", REVOKED))
+    assert told_of(sokovan) == []
+
+
+def test_an_agent_that_is_not_there_yet_is_waited_for_aloud(server: CannedServer, sokovan: Sokovan) -> None:
+    server.streams("GET fleet/events", ("fleet", FLEET), ("problem", REVOKED))
+    assert "there is no agent a9 yet" in sokovan("agent", "devices", "a9", "--watch")[2]

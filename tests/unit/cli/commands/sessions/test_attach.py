@@ -195,6 +195,18 @@ def test_an_unsupported_mount_fails_with_a_hint(server: CannedServer, sokovan: S
 
 
 @pytest.mark.slow
+def test_a_session_too_large_for_its_booking_fails_with_a_hint(server: CannedServer, sokovan: Sokovan) -> None:
+    message = "no agent of its booking demo could ever hold gpu=9"
+    refused = pending(reason="NEVER_FITS", reason_detail=message, booking="demo")
+    server.says("POST sessions", pending(booking="demo"))
+    server.streams("GET sessions/s-1/events", ("session", refused))
+    server.says("DELETE sessions/s-1", pending(status="cancelled"))
+    status, _, err = sokovan("run", "--booking", "demo", "--gpus", "9", "--", "python")
+    assert status == 6
+    assert "name a booking with more agents" in err
+
+
+@pytest.mark.slow
 def test_pull_progress_is_printed_beside_the_state(server: CannedServer, sokovan: Sokovan) -> None:
     pulling = {"status": "pulling", "reason": "pulling"}
     server.says("POST sessions", pending())

@@ -193,7 +193,7 @@ def test_a_session_that_still_grows_says_so() -> None:
 
     found = explain_stage(replace(growing, kernels=(*growing.kernels[:2], late)), [], now_ms=NOW)
 
-    assert Check("growth", "short", "1 kernels beyond the minimum wait for room") in found.checks
+    assert Check("growth", "short", "1 kernel beyond the minimum waits for room") in found.checks
 
 
 def test_a_verdict_is_explained_completely() -> None:
