@@ -112,7 +112,7 @@ def test_a_policy_that_would_not_do_what_it_says_is_refused(
 
 
 def test_a_budget_that_no_policy_can_have_is_refused_with_the_bound_that_can_be_set() -> None:
-    with pytest.raises(InvalidSpec, match="0 to 100$"):
+    with pytest.raises(InvalidSpec, match=r"0 to 100\b"):
         EvictionOptions(owner_budget=-1)
     EvictionOptions(owner_budget=500)  # stored by an earlier version
 

@@ -33,6 +33,7 @@ export class FleetStream {
 
   /** The server can be reached, or no more. */
   setUp(now: boolean): void {
+    if (now === this.#isUp) return;
     this.#isUp = now;
     this.#begin();
   }

@@ -184,6 +184,7 @@ async function follow(signal: AbortSignal): Promise<void> {
   const resumes = held.ready && place !== "";
   const answer = await opened("events", resumes ? place : "", signal);
   if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
+  fleet.setUp(true);
   // From here on nothing is missed; so the list is read now, unless the server sends what it has missed.
   if (!resumes) await readAll(signal);
   heardAt = Date.now();
