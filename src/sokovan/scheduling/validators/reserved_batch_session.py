@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sokovan.domain.lifecycle.durations import duration_text_of
 from sokovan.scheduling.snapshot import SessionWorkload
 from sokovan.scheduling.validators.base import NotYetBegun, ValidationContext, ValidatorRule
 
@@ -17,5 +16,4 @@ class ReservedBatchSessionValidator(ValidatorRule):
         """Object before the start time."""
         now, starts = context.snapshot.now_ms, session.starts_at_ms
         if starts is not None and starts > now:
-            starts_in = duration_text_of(starts - now)
-            raise NotYetBegun(f"starts in {starts_in}", session_id=session.session_id, hint="wait")
+            raise NotYetBegun(f"starts in {(starts - now + 999) // 1000} s", session_id=session.session_id, hint="wait")
