@@ -96,6 +96,18 @@ async function pass(seconds: number): Promise<void> {
   await settle();
 }
 
+/** A stream that one tab follows, with a clock that only `pass` moves. */
+async function followedByOne() {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const server = new Server();
+  const stream = new FleetStream(server.open);
+  const only = tab();
+  stream.add(only);
+  stream.setUp(true);
+  await settle();
+  return { server, stream, only };
+}
+
 test("tabs that show the fleet share a stream, which is opened while there are any", async () => {
   const server = new Server();
   const stream = new FleetStream(server.open);
@@ -122,13 +134,7 @@ test("tabs that show the fleet share a stream, which is opened while there are a
 });
 
 test("a problem in the stream is told, and an answer that is not the server's own", async () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  const server = new Server();
-  const stream = new FleetStream(server.open);
-  const only = tab();
-  stream.add(only);
-  stream.setUp(true);
-  await settle();
+  const { server, stream, only } = await followedByOne();
   await server.send("problem", "", { title: "no", detail: "away" });
   await server.end();
   assert.deepEqual(only.told, [{ kind: "fleet", problem: { title: "no", detail: "away" } }]);
@@ -140,13 +146,7 @@ test("a problem in the stream is told, and an answer that is not the server's ow
 });
 
 test("a stream that is silent for longer than the server is opened again", async () => {
-  mock.timers.enable({ apis: ["setTimeout"] });
-  const server = new Server();
-  const stream = new FleetStream(server.open);
-  const only = tab();
-  stream.add(only);
-  stream.setUp(true);
-  await settle();
+  const { server, stream, only } = await followedByOne();
   await pass(39);
   await server.send("fleet", "p.1", FLEET);
   await pass(39);

@@ -101,8 +101,8 @@ def seen_by(scope: Ownership) -> Sees:
     """Whether someone with this scope sees who holds a device."""
     if scope == UNOWNED:
         return lambda _one: True
-    users, domains = scope.user, scope.domain
-    return lambda one: users in {"", one.user} and domains in {"", one.domain}
+    user, domain = scope.user, scope.domain
+    return lambda one: user in {"", one.user} and domain in {"", one.domain}
 
 
 def fleet_view(fleet: Fleet, sees: Sees) -> FleetView:

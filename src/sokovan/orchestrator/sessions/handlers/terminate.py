@@ -209,7 +209,8 @@ class TerminateSessions:
             return
         spec = session.spec
         named = named_to(receipt.for_user, user=spec.owner.user, session_id=spec.session_id, name=spec.name)
-        whose, lasted = "its" if receipt.kernels == 1 else "their", duration_text_of(max(1, lasted_ms))
+        whose = "its" if receipt.kernels == 1 else "their"
+        lasted = duration_text_of(max(1, lasted_ms))  # not 0s
         detail = (
             f"{kernels_text(receipt.kernels)} of {named} ended {lasted} after {whose} notice; "
             f"{receipt.lost_s} slot seconds of its work since {receipt.since()} were lost"

@@ -80,8 +80,8 @@ class Calendar:
         self.blocks: list[Block] = []
         self.holds: dict[str, Hold] = {}
         self.served: dict[str, str] = {}  # the first session without room of each queue
-        self._agents: dict[str, Ints] = {}
-        self._rows: dict[str, list[int]] = {}
+        self._agents: dict[str, Ints] = {}  # of the booking of a block, which may stand for later ones
+        self._rows: dict[str, list[int]] = {}  # of each booking
         # How many kernels of a shape the agents of a booking could hold: many sessions may name one booking.
         self._whole_room: dict[tuple[str, Shape], int] = {}
         self._ended: set[str] = set()
