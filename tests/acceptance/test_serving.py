@@ -129,6 +129,7 @@ def test_a_model_is_served_asked_scaled_killed_updated_and_rolled_back(
     assert words(told) == 16
     updated = server.cli("deployment", "update", NAME, "--max-surge", "3", "--", "--tokens", "3")
     assert updated.returncode == 0, updated.stderr
+    assert all(line != following for line, following in itertools.pairwise(updated.stderr.splitlines()))
     assert (view(server)["revision"]["number"], words(told)) == (2, 3)
     assert server.cli("deployment", "rollback", NAME).returncode == 0
     assert (view(server)["revision"]["number"], words(told)) == (1, 16)

@@ -207,8 +207,14 @@ def update(
             view = follow(client, view, changes_from=before.revision.number)
             if view.revision.number == before.revision.number:
                 raise DeploymentFailed(f"the update of {view.name} was rolled back: {_why_failed(client, view)}")
-    server.report(view, progress(view))
+    _report_end(server, view, followed=not rollout.detach)
     return OK
+
+
+def _report_end(server: ActionOptions, view: DeploymentView, *, followed: bool) -> None:
+    """Print how a rollout stands; one that was followed has printed its last line already."""
+    if server.json or not followed:
+        server.report(view, progress(view))
 
 
 def _why_failed(client: Client, view: DeploymentView) -> str:
@@ -261,7 +267,7 @@ def rollback(
         view = client.deployments.rollouts.rollback(name, revision=revision)
         if not detach:
             view = follow(client, view)
-    server.report(view, progress(view))
+    _report_end(server, view, followed=not detach)
     return OK
 
 
