@@ -29,6 +29,8 @@ defaults
   option forwardfor
   option redispatch
   retries 2
+  # Events of streams are passed on as they come; without this several are held back and sent together.
+  option http-no-delay
 """
 
 

@@ -25,6 +25,11 @@ def test_every_gateway_is_a_server_that_is_checked() -> None:
     assert "  http-check send meth GET uri /-/ready ver HTTP/1.1 hdr host gateway" in lines
 
 
+def test_events_of_streams_are_not_held_back() -> None:
+    lines = haproxy(front_proxy(export_of("http://10.0.0.3:7648"))).splitlines()
+    assert "  option http-no-delay" in lines[: lines.index("frontend sokovan")]
+
+
 def test_the_name_of_an_encrypted_gateway_is_verified() -> None:
     text = haproxy(front_proxy(export_of("https://gw.example:7648"), certificate="m.pem", ca="ca.pem"))
     assert "bind 0.0.0.0:443 ssl crt m.pem alpn h2,http/1.1" in text
