@@ -36,7 +36,7 @@ class ChunkDecoder:
         self.rest = b""
 
     def whole(self, received: bytes) -> int:
-        """Where the content begins in bytes that are one whole chunk and not the last, else 0.
+        """The start of the content in bytes that are one whole chunk and not the last, else 0.
 
         An engine writes one event at a time: most reads are one chunk. Others are for `feed`.
         """
