@@ -9,7 +9,7 @@ from sokovan.wire.serving.route_table import EventUsage
 
 
 class ResponseRelay:
-    """One response on its way: its head is written anew; so are the chunks that change.
+    """One response on its way: its head is written anew, its body framed anew.
 
     `inference`: the response has usage. `removes_usage`: the usage chunk of its stream was
     asked for by the proxy, and `event_usage` the usage of its events. `keep_alive` says
@@ -57,15 +57,6 @@ class ResponseRelay:
         if not self._chunked:
             return data
         return chunk(data) + CHUNKED_END if ended else chunk(data)
-
-    def passes_on(self, framed: bytes, start: int) -> bool:
-        """Count a whole chunk that the client gets as it is; false, and not counted, for any other."""
-        if not self._chunked or self._body is not None:
-            return False
-        if self._filter is not None and not self._filter.passes_on(framed):
-            return False
-        self._received_bytes += len(framed) - start - 2
-        return True
 
     @property
     def ignored_bytes(self) -> bytes:

@@ -15,8 +15,6 @@ BODY_MAX = 4 << 20
 EVENT_MAX = 1 << 20
 CHARACTERS_PER_TOKEN = 4
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-# The same at the end of a chunk.
-_FRAMED_ENDS = tuple(end + b"\r\n" for end in _ENDS)
 
 
 class TokenCount(NamedTuple):
@@ -158,16 +156,6 @@ class EventFilter:
         if not named or named == piece.count(b'"usage":null'):
             return piece
         return self._without_usage(piece)
-
-    def passes_on(self, framed: bytes) -> bool:
-        """Count the events of a chunk that has only whole ones without usage; false for any other."""
-        if self._tail or self._member is not None or not framed.endswith(_FRAMED_ENDS):
-            return False
-        named = framed.count(b'"usage"')
-        if named and named != framed.count(b'"usage":null'):
-            return False
-        self.events += framed.count(b"data:")
-        return True
 
     def finish(self) -> bytes:
         """The part of an event at the end of a stream that broke off."""

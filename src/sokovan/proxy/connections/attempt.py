@@ -292,18 +292,6 @@ class Attempt:
             self._count(relay.head.status, now_ms)
             self._owner.answered(keep_alive=relay.keep_alive)
 
-    def response_chunk(self, framed: bytes, start: int) -> None:
-        """Pass a whole chunk on as it came, if nothing of it changes: most events of a stream are such."""
-        relay = self.relay
-        if relay is None or self._head or self._closed or not relay.passes_on(framed, start):
-            self.response_part(framed[start:-2], ended=False)
-            return
-        now_ms = self._context.now_ms()
-        if relay.streams:
-            self._counters.gap(now_ms - self.heard_ms)
-        self.heard_ms = self.endpoint.last_byte_ms = now_ms
-        self._client.write(framed)
-
     def _count(self, status: int, now_ms: int) -> None:
         """Count a whole answer, which may be an error of the engine."""
         if status < 500:

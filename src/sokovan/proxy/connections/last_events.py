@@ -54,10 +54,6 @@ class LastEvents:
         if ended:
             self.end()
 
-    def response_chunk(self, framed: bytes, start: int) -> None:
-        """Count a chunk that is passed on no more."""
-        self.response_part(framed[start:-2], ended=False)
-
     def upstream_lost(self, cause: str, *, reused: bool) -> None:  # noqa: ARG002  # the form of a ResponseSink
         """The engine has stopped."""
         self.end()

@@ -37,9 +37,6 @@ class ResponseSink(Protocol):
     def response_part(self, data: bytes, *, ended: bool) -> None:
         """Take over a part of the body; after `ended` no more follows."""
 
-    def response_chunk(self, framed: bytes, start: int) -> None:
-        """Take over a part of the body that is one whole chunk; its content begins at `start`."""
-
     def upstream_lost(self, cause: str, *, reused: bool) -> None:
         """Handle a connection that ended before the response did."""
 
@@ -115,10 +112,6 @@ class UpstreamConnection(ConnectionProtocol):
         if self.spliced:
             sink.spliced_part(data)
             return
-        decoder = self._decoder
-        if decoder is not None and (start := decoder.whole(data)):
-            sink.response_chunk(data, start)
-            return
         try:
             if self._head is not None:
                 self._body(sink, self._head, data)
@@ -160,6 +153,10 @@ class UpstreamConnection(ConnectionProtocol):
     def _body(self, sink: ResponseSink, head: ResponseHead, data: bytes) -> None:
         decoder = self._decoder
         if decoder is not None:
+            whole = decoder.whole(data)
+            if whole is not None:
+                sink.response_part(whole, ended=False)
+                return
             pieces = decoder.feed(data)
             ended, excess = decoder.ended, decoder.rest
             data = pieces[0] if len(pieces) == 1 else b"".join(pieces)

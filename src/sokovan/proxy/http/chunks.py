@@ -35,20 +35,20 @@ class ChunkDecoder:
         self.ended = False
         self.rest = b""
 
-    def whole(self, received: bytes) -> int:
-        """The start of the content in bytes that are one whole chunk and not the last, else 0.
+    def whole(self, received: bytes) -> bytes | None:
+        """The content of bytes that are one whole chunk and not the last, else None.
 
         An engine writes one event at a time: most reads are one chunk. Others are for `feed`.
         """
-        if self._left or self._after_data or self._tail or self._in_trailers:
-            return 0
+        if self._tail or self._left or self._after_data or self._in_trailers:
+            return None
         end = received.find(b"\r\n", 0, 10)
         size = _sizes.get(received[:end]) if end > 0 else None
         if size is None:
             size = _size(received[: max(0, end)])
         if not size or len(received) != end + size + 4 or not received.endswith(b"\r\n"):
-            return 0
-        return end + 2
+            return None
+        return received[end + 2 : -2]
 
     def feed(self, received: bytes) -> list[bytes]:
         """The parts of the body in the next bytes. Raises BadHead."""
