@@ -13,6 +13,7 @@ from sokovan.cli.command_table import COMMANDS, NOUNS, overview
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_data
+from sokovan.cli.suggestions import suggested
 
 _HELP = frozenset({"-h", "--help"})
 _VERSION = "--version"
@@ -69,14 +70,12 @@ def _command_of(words: Sequence[str]) -> str:
 
 
 def _unknown_command(words: Sequence[str]) -> CommandError:
-    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
-
     is_noun = words[0] in NOUNS
     word = words[1] if is_noun and len(words) > 1 else words[0]
     first = f"{words[0]} " if is_noun else ""
     known = [name.removeprefix(first) for name in COMMANDS if name.startswith(first)]
-    close = get_close_matches(word, known, n=1)
-    suggestion = f' Did you mean "{close[0]}"?' if close else ""
+    meant = suggested(word, known)
+    suggestion = f' Did you mean "{meant}"?' if meant else ""
     listed = ", ".join([*known[:_LISTED_MAX], *(["..."] if len(known) > _LISTED_MAX else [])])
     problem = f'Unknown command "{word[:60]}".{suggestion} Available commands: {listed}'
     return usage_error(problem, hint=_help_for(words))

@@ -13,6 +13,7 @@ from sokovan.cli.command_table import DEFAULT_VERBS, NOUNS, first_words, noun_ov
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import CLIENT_FAILURE, FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import print_data, print_error, print_status
+from sokovan.cli.suggestions import suggested
 
 _NEGATIVE = re.compile(r"-[0-9].*")
 _HELPS = ("-h", "--help")
@@ -149,10 +150,8 @@ def _report(error: Exception, *, as_object: bool) -> int:
 
 
 def _unknown_command(word: str) -> CommandError:
-    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
-
-    close = get_close_matches(word, first_words(), n=1)
-    suggestion = f"; did you mean {close[0]!r}?" if close else ""
+    meant = suggested(word, first_words())
+    suggestion = f"; did you mean {meant!r}?" if meant else ""
     return usage_error(f"unknown command {word[:60]!r}{suggestion}", hint="see sokovan --help for all commands")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from sokovan.cli.arguments.command_arguments import Argument, CommandArguments
 from sokovan.cli.errors import usage_error
+from sokovan.cli.suggestions import suggested
 
 END_OF_OPTIONS = "--"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
@@ -186,7 +187,5 @@ def _is_option_like(word: str) -> bool:
 
 
 def _closest(word: str, known: Sequence[str] | Mapping[str, object], *, quote: str = "") -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  # only after a mistake
-
-    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f" Did you mean {quote}{close[0]}{quote}?" if close else ""
+    meant = suggested(word, list(known))
+    return f" Did you mean {quote}{meant}{quote}?" if meant else ""

@@ -8,6 +8,7 @@ from sokovan.cli.command_table import COMMANDS, NOUNS, TOPICS, first_words, noun
 from sokovan.cli.exit_codes import MEANINGS, OK
 from sokovan.cli.output import print_data, table
 from sokovan.cli.rendering import FORMATS
+from sokovan.cli.suggestions import suggested
 from sokovan.sdk.errors import InvalidSetting
 
 _VARIABLES = {
@@ -61,10 +62,8 @@ def help_topic(*words: str) -> int:
 
 
 def _unknown_topic(topic: str) -> InvalidSetting:
-    from difflib import get_close_matches  # noqa: PLC0415  # only after a typing error
-
-    close = get_close_matches(topic, [*TOPICS, *first_words()], n=1)
-    suggestion = f"; did you mean {close[0]!r}?" if close else ""
+    meant = suggested(topic, [*TOPICS, *first_words()])
+    suggestion = f"; did you mean {meant!r}?" if meant else ""
     return InvalidSetting(f"unknown topic {topic[:60]!r}{suggestion}", hint=f"the topics are {', '.join(TOPICS)}")
 
 
