@@ -60,7 +60,7 @@ def test_a_scaling_group_sets_the_default_and_the_longest_idle_timeout(server: E
     assert [server.session(name)["idle_timeout_s"] for name in ("usual", "longest")] == [3600, 7200]
     refused = server.cli("run", "-d", "--type", "interactive", "--idle-timeout", "3h", *wanted, *SMALL_FLAGS)
     assert refused.returncode == 2
-    assert "ends idle sessions after 7200 s, before the idle timeout of 10800 s" in refused.stderr
+    assert "ends idle sessions after 2h, before the idle timeout of 3h" in refused.stderr
     for name in ("usual", "longest"):
         server.end(name)
     shell(server, "free")

@@ -86,7 +86,7 @@ def test_a_private_group_refuses_those_it_is_not_assigned_to(groups: Embedded) -
 def test_a_session_ends_with_the_longest_time_of_its_group(groups: Embedded) -> None:
     done(groups.cli("scaling-group", "set", "default", "--max-lifetime", "1s"))
     refused = groups.cli("run", "--detach", "--time-limit", "2s", "--scaling-group", "default", *SLEEPS)
-    assert "ends sessions after 1 s, before the time limit of 2 s" in refused.stderr
+    assert "ends sessions after 1s, before the time limit of 2s" in refused.stderr
 
     groups.submit("python3", "-c", "import time; time.sleep(600)", name="long")
     ended = groups.reaches("long", "terminated")

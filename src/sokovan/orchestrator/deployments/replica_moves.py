@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.kernel import KernelStatus
 from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
 from sokovan.domain.lifecycle.session import SESSION, SessionStatus
@@ -115,5 +116,5 @@ def _late(state: ServingState, replica: ReplicaRecord) -> ReplicaMove | None:
     if not state.proxies or state.now_ms - replica.since_ms < limit_s * 1000:
         return None
     errors = [one.error for one in state.reports_on(replica) if one.error]
-    detail = f"not ready after {limit_s} s" + (f": {errors[0]}" if errors else "")
+    detail = f"not ready after {duration_text(limit_s)}" + (f": {errors[0]}" if errors else "")
     return ReplicaMove(ReplicaTrigger.STARTUP_EXPIRED, LATE, detail)

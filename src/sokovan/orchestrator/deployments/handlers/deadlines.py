@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sokovan.domain.ids import DeploymentId
 from sokovan.domain.lifecycle.deployment import DEPLOYMENT, DeploymentStatus, DeploymentTrigger
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.serving.records import DeploymentRecord
 from sokovan.orchestrator.deployments.deployment_why import explain_deployment
 from sokovan.orchestrator.deployments.serving_coordinator import ServingWriter
@@ -53,7 +54,8 @@ class DeadlineHandler:
         if state.now_ms - self._retried_ms[key] < limit_ms:
             return False
         passed_s = (state.now_ms - deployment.since_ms) // 1000
-        change = self._writer.change(NOT_READY, f"not ready for {passed_s} s: {_reason(state, deployment)}")
+        detail = f"not ready for {duration_text(passed_s)}: {_reason(state, deployment)}"
+        change = self._writer.change(NOT_READY, detail)
 
         async def work(unit: UnitOfWork) -> bool:
             await unit.deployments.move(deployment, DeploymentTrigger.RETRIED, change)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sokovan.domain.errors import SokovanError
 from sokovan.domain.lifecycle.deployment import DeploymentStatus
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.replica import ReplicaPlace
 from sokovan.domain.lifecycle.rollout import RolloutStatus, RolloutTrigger
 from sokovan.domain.serving.records import DeploymentRecord, RolloutRecord
@@ -76,7 +77,7 @@ class RolloutHandler:
         after_s = deployment.spec.rollout.promote_after_s
         if after_s is None or state.now_ms - rollout.since_ms < after_s * 1000:
             return False
-        return await self._move(deployment, rollout, RolloutTrigger.PROMOTED, f"after {after_s} s")
+        return await self._move(deployment, rollout, RolloutTrigger.PROMOTED, f"after {duration_text(after_s)}")
 
     async def _plan(self, state: ServingState, deployment: DeploymentRecord, rollout: RolloutRecord) -> bool:
         """Begin, if there is room for the surge; else as `when_full` says."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.replica import ReplicaStatus, ReplicaTrigger
 from sokovan.domain.serving.records import ReplicaRecord
 from sokovan.orchestrator.deployments.failing_replicas import ANSWERS_FAIL
@@ -46,7 +47,7 @@ def drain_move(state: ServingState, replica: ReplicaRecord) -> ReplicaMove | Non
     limit_s = state.revision_of(replica).spec.drain_timeout_s
     if state.now_ms - replica.since_ms < limit_s * 1000:
         return None
-    detail = f"{outstanding} requests were under way after {limit_s} s"
+    detail = f"{outstanding} requests were under way after {duration_text(limit_s)}"
     return ReplicaMove(ReplicaTrigger.DRAIN_EXPIRED, DRAIN_EXPIRED, detail)
 
 

@@ -8,6 +8,7 @@ from sokovan.domain.cluster.agent import AgentInfo
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.ids import AgentId, KernelId, ScalingGroupName
 from sokovan.domain.lifecycle.agent import AgentStatus
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.lifecycle.kernel import KERNEL, KernelStatus, KernelTrigger
 from sokovan.domain.lifecycle.session import SESSION, Goal, SessionStatus
 from sokovan.domain.records import Change, KernelRecord, SessionRecord
@@ -76,11 +77,11 @@ class EnforceDeadlines:
             return None
         limit_s = session.spec.time_limit_s
         if limit_s is not None and self._exceeds(session.since_ms, limit_s):
-            return by_coordinator(TIME_LIMIT, f"it ran for {limit_s} s")
+            return by_coordinator(TIME_LIMIT, f"it ran for {duration_text(limit_s)}")
         group = self._groups.get(session.spec.scaling_group)
         most_s = None if group is None else group.lifetime_max_s
         if most_s is not None and self._exceeds(session.since_ms, most_s):
-            detail = f"it ran for {most_s} s, the most in scaling group {session.spec.scaling_group}"
+            detail = f"it ran for {duration_text(most_s)}, the most in scaling group {session.spec.scaling_group}"
             return by_coordinator(LIFETIME_LIMIT, detail)
         return self._idle_too_long(session)
 
@@ -97,7 +98,8 @@ class EnforceDeadlines:
         idle = [one for one in reports if one is not None and one.idle_s is not None and one.idle_s >= limit_s]
         if not placed or len(idle) < len(placed):
             return None
-        return by_coordinator(IDLE_TIMEOUT, f"it was idle for {limit_s} s: no shell, no command and no CPU use")
+        detail = f"it was idle for {duration_text(limit_s)}: no shell, no command and no CPU use"
+        return by_coordinator(IDLE_TIMEOUT, detail)
 
     def _steps(self, session: SessionRecord, agents: Mapping[AgentId, AgentInfo]) -> list[SessionStep]:
         steps: list[SessionStep] = []
@@ -112,7 +114,7 @@ class EnforceDeadlines:
                 seconds = KERNEL.deadlines[kernel.status].seconds
                 since_ms = moved_ms if kernel.status in _OWN_STEPS else kernel.since_ms
                 if seconds is not None and self._exceeds(since_ms, seconds):
-                    detail = f"kernel {kernel.index} was {kernel.status} for more than {seconds} s"
+                    detail = f"kernel {kernel.index} was {kernel.status} for more than {duration_text(seconds)}"
                     change = by_coordinator(f"{kernel.status}-timeout", detail)
                     expired = SessionStep(KernelTrigger.EXPIRED, change, (kernel.kernel_id,))
                     return [failed_start(session, expired)]

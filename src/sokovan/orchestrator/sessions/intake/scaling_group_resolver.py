@@ -12,6 +12,7 @@ from sokovan.domain.cluster.image import image_runtime
 from sokovan.domain.cluster.scaling_group import ScalingGroup
 from sokovan.domain.errors import listed, quoted
 from sokovan.domain.ids import DEFAULT_SCALING_GROUP, is_name
+from sokovan.domain.lifecycle.durations import duration_text
 from sokovan.domain.owners.tenancy import Owner
 from sokovan.domain.problems import Problem
 from sokovan.domain.session import SessionType
@@ -170,10 +171,12 @@ def refusal(group: ScalingGroup, needs: GroupNeeds) -> Refusal | None:
         return Refusal("resources", text)
     most, limit = group.lifetime_max_s, needs.time_limit_s
     if most is not None and limit is not None and limit > most:
-        return Refusal("time_limit", f"ends sessions after {most} s, before the time limit of {limit} s")
+        text = f"ends sessions after {duration_text(most)}, before the time limit of {duration_text(limit)}"
+        return Refusal("time_limit", text)
     longest, idle = group.idle_timeout_max_s, needs.idle_timeout_s
     if longest is not None and idle is not None and idle > longest:
-        return Refusal("idle_timeout", f"ends idle sessions after {longest} s, before the idle timeout of {idle} s")
+        text = f"ends idle sessions after {duration_text(longest)}, before the idle timeout of {duration_text(idle)}"
+        return Refusal("idle_timeout", text)
     return None
 
 

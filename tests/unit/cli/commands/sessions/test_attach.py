@@ -129,9 +129,9 @@ def test_out_of_memory_is_printed_with_the_exit_code(server: CannedServer, sokov
 
 @pytest.mark.slow
 def test_an_exceeded_time_limit_is_printed_with_the_exit_code(server: CannedServer, sokovan: Sokovan) -> None:
-    ends_with(server, 143, reason="time-limit", reason_detail="it ran for 60 s")
+    ends_with(server, 143, reason="time-limit", reason_detail="it ran for 1m")
     last = sokovan("run", "--", "python")[2].splitlines()[-1]
-    assert last == "ddp  finished, exit 143, 4.0 s: time limit exceeded; it ran for 60 s"
+    assert last == "ddp  finished, exit 143, 4.0 s: time limit exceeded; it ran for 1m"
 
 
 @pytest.mark.slow

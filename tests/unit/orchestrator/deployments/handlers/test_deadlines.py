@@ -38,7 +38,7 @@ async def test_a_replica_that_waits_for_room_is_the_reason_once_per_deadline() -
         await cluster.serve_for(20, step_s=5)
         [first] = await retries(cluster)
         assert (first.before, first.after, first.change.code) == ("provisioning", "provisioning", "not-ready")
-        assert "not ready for 60 s: 1 of 2 replicas serve; 1 is on its way: " in first.change.detail
+        assert "not ready for 1m: 1 of 2 replicas serve; 1 is on its way: " in first.change.detail
         assert "cpu" in first.change.detail
         await cluster.serve_for(LIMIT_S, step_s=5)
         assert len(await retries(cluster)) == 2

@@ -201,7 +201,7 @@ async def test_a_session_runs_no_longer_than_its_scaling_group_allows(cluster: O
     await cluster.pass_time(20, step_s=10)
     session = await cluster.session("s")
     assert session.cause == "lifetime-limit"
-    assert session.cause_detail == "it ran for 90 s, the most in scaling group default"
+    assert session.cause_detail == "it ran for 1m30s, the most in scaling group default"
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ async def test_a_session_whose_kernels_are_all_idle_ends_after_its_idle_timeout(
     await idle(61, 60)
     session = await cluster.session("s")
     assert session.cause == "idle-timeout"
-    assert session.cause_detail == "it was idle for 60 s: no shell, no command and no CPU use"
+    assert session.cause_detail == "it was idle for 1m: no shell, no command and no CPU use"
     assert await cluster.status("other") == "running"
 
 

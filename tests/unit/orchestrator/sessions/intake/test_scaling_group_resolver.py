@@ -114,7 +114,7 @@ def test_a_group_takes_only_the_types_and_times_that_it_allows() -> None:
     (wrong,) = ScalingGroupResolver(groups).choose("day", needs()).problems
     (long,) = ScalingGroupResolver([night]).choose("", needs(time_limit_s=61)).problems
     assert wrong == Problem("type", "scaling group day takes sessions of type interactive, not batch")
-    assert long == Problem("time_limit", "scaling group night ends sessions after 60 s, before the time limit of 61 s")
+    assert long == Problem("time_limit", "scaling group night ends sessions after 1m, before the time limit of 1m1s")
 
 
 def test_a_group_has_agents_of_the_architecture() -> None:
