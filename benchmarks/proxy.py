@@ -306,7 +306,7 @@ async def requests(name: str, ports: list[int]) -> Figures:
 
 
 async def events(name: str, ports: list[int]) -> Figures:
-    """Many streams at a steady rate; more events per read than with others are held back by the proxy."""
+    """Many streams at a steady rate; a proxy that holds events back has more of them per read."""
     body = json.dumps({"model": "chat", "stream": True}).encode()
     async with proxy(name, ports) as (port, process):
         callers = await called(port, request(body=body), STREAMS)

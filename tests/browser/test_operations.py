@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from sokovan.cli.formatting import utc_text
+from tests.acceptance.embedded import until
 from tests.browser.dashboard_rig import LASTED, LIMIT_MS, RULES, Dashboard, text_of, violations
 from tests.browser.page_scripts import GOES
 
@@ -118,6 +119,8 @@ def test_clients_get_keys_and_the_number_of_replicas_follows_demand(dashboard: D
 
 
 def test_the_figures_of_the_overview_move_when_a_session_starts(dashboard: Dashboard) -> None:
+    # A replica of a deployment that was removed by the test before would leave while the figures are compared.
+    until(lambda: json.loads(dashboard.sokovan("ps", "--json")) == [], what="no session is live")
     with dashboard.page("/ui/") as page:
         page.get_by_role("heading", name="Overview").wait_for()
         running = int(figure(page, "running").inner_text())

@@ -13,7 +13,7 @@ from sokovan.cli.command_table import COMMANDS, NOUNS, overview
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import OK
 from sokovan.cli.output import print_data
-from sokovan.cli.suggestions import suggested
+from sokovan.cli.suggestions import suggested_command
 
 _HELP = frozenset({"-h", "--help"})
 _VERSION = "--version"
@@ -74,7 +74,7 @@ def _unknown_command(words: Sequence[str]) -> CommandError:
     word = words[1] if is_noun and len(words) > 1 else words[0]
     first = f"{words[0]} " if is_noun else ""
     known = [name.removeprefix(first) for name in COMMANDS if name.startswith(first)]
-    meant = suggested(word, known)
+    meant = suggested_command(word, known)
     suggestion = f' Did you mean "{meant}"?' if meant else ""
     listed = ", ".join([*known[:_LISTED_MAX], *(["..."] if len(known) > _LISTED_MAX else [])])
     problem = f'Unknown command "{word[:60]}".{suggestion} Available commands: {listed}'

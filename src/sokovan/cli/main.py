@@ -13,7 +13,7 @@ from sokovan.cli.command_table import DEFAULT_VERBS, NOUNS, first_words, noun_ov
 from sokovan.cli.errors import CommandError, usage_error
 from sokovan.cli.exit_codes import CLIENT_FAILURE, FAILED, INTERRUPTED, OK, USAGE, exit_code_of
 from sokovan.cli.output import print_data, print_error, print_status
-from sokovan.cli.suggestions import suggested
+from sokovan.cli.suggestions import suggested_command
 
 _NEGATIVE = re.compile(r"-[0-9].*")
 _HELPS = ("-h", "--help")
@@ -150,7 +150,7 @@ def _report(error: Exception, *, as_object: bool) -> int:
 
 
 def _unknown_command(word: str) -> CommandError:
-    meant = suggested(word, first_words())
+    meant = suggested_command(word, first_words())
     suggestion = f"; did you mean {meant!r}?" if meant else ""
     return usage_error(f"unknown command {word[:60]!r}{suggestion}", hint="see sokovan --help for all commands")
 

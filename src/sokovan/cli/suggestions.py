@@ -1,6 +1,6 @@
-"""Suggests commands that exist in place of unknown ones.
+"""Suggestions for unknown commands, options and values.
 
-An unknown one is a typing error, or the name that another tool gives to what a command here does.
+An unknown command is a typing error, or the name that another tool gives to what a command here does.
 """
 
 from __future__ import annotations
@@ -52,9 +52,14 @@ _OTHER_TOOLS = {
 }
 
 
-def suggested(word: str, known: Sequence[str]) -> str:
-    """The known word that was most likely meant, else nothing."""
+def suggested_command(word: str, known: Sequence[str]) -> str:
+    """The known command that was most likely meant, else nothing."""
+    named = next((name for name in _OTHER_TOOLS.get(word, ()) if name in known), "")
+    return named or closest(word, known)
+
+
+def closest(word: str, known: Sequence[str]) -> str:
+    """The known word with the most similar spelling, else nothing."""
     from difflib import get_close_matches  # noqa: PLC0415  # only after a mistake
 
-    named = next((name for name in _OTHER_TOOLS.get(word, ()) if name in known), "")
-    return named or next(iter(get_close_matches(word, known, n=1)), "")
+    return next(iter(get_close_matches(word, known, n=1)), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sokovan.cli.command_table import COMMANDS, NOUNS, first_words
-from sokovan.cli.suggestions import _OTHER_TOOLS, suggested
+from sokovan.cli.suggestions import _OTHER_TOOLS, suggested_command
 
 
 def _verbs(noun: str) -> list[str]:
@@ -35,7 +35,7 @@ def _verbs(noun: str) -> list[str]:
 )
 def test_the_words_of_other_tools_and_typing_errors_lead_to_a_command(words: str, meant: str) -> None:
     first, _, second = words.partition(" ")
-    assert (suggested(second, _verbs(first)) if second else suggested(first, first_words())) == meant
+    assert suggested_command(second or first, _verbs(first) if second else first_words()) == meant
 
 
 def test_each_word_of_another_tool_leads_to_a_command_somewhere() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sokovan.cli.arguments.command_arguments import Argument, CommandArguments
 from sokovan.cli.errors import usage_error
-from sokovan.cli.suggestions import suggested
+from sokovan.cli.suggestions import closest
 
 END_OF_OPTIONS = "--"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,30}", re.ASCII)
@@ -187,5 +187,5 @@ def _is_option_like(word: str) -> bool:
 
 
 def _closest(word: str, known: Sequence[str] | Mapping[str, object], *, quote: str = "") -> str:
-    meant = suggested(word, list(known))
+    meant = closest(word, list(known))
     return f" Did you mean {quote}{meant}{quote}?" if meant else ""

@@ -8,7 +8,7 @@ from sokovan.cli.command_table import COMMANDS, NOUNS, TOPICS, first_words, noun
 from sokovan.cli.exit_codes import MEANINGS, OK
 from sokovan.cli.output import print_data, table
 from sokovan.cli.rendering import FORMATS
-from sokovan.cli.suggestions import suggested
+from sokovan.cli.suggestions import suggested_command
 from sokovan.sdk.errors import InvalidSetting
 
 _VARIABLES = {
@@ -62,7 +62,7 @@ def help_topic(*words: str) -> int:
 
 
 def _unknown_topic(topic: str) -> InvalidSetting:
-    meant = suggested(topic, [*TOPICS, *first_words()])
+    meant = suggested_command(topic, [*TOPICS, *first_words()])
     suggestion = f"; did you mean {meant!r}?" if meant else ""
     return InvalidSetting(f"unknown topic {topic[:60]!r}{suggestion}", hint=f"the topics are {', '.join(TOPICS)}")
 
